@@ -1,0 +1,67 @@
+#include "core/base/error.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace fusion {
+namespace {
+
+std::string located(std::string_view file, std::string_view key, std::string_view message, int line) {
+  std::string text(file);
+  if (line > 0) text += ":" + std::to_string(line);
+  if (!key.empty()) text += (text.empty() ? "" : ": ") + std::string(key);
+  if (!text.empty()) text += ": ";
+  return text.append(message);
+}
+
+/// Levenshtein distance, one row of the table at a time.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0]++;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string quoted_list(std::span<const std::string_view> names, std::string_view last_word) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? std::string(last_word) : ", ";
+    text += '"' + std::string(names[i]) + '"';
+  }
+  return text;
+}
+
+}  // namespace
+
+InputError::InputError(std::string_view file, std::string_view key, std::string_view message, int line)
+    : std::runtime_error(located(file, key, message, line)) {}
+
+std::string unknown_name(std::string_view name, std::span<const std::string_view> valid) {
+  constexpr std::size_t max_suggestions = 3, short_list = 12;
+  const std::size_t near = std::max<std::size_t>(2, name.size() / 3);
+  std::vector<std::pair<std::size_t, std::string_view>> ranked;
+  for (const auto candidate : valid)
+    if (const auto distance = edit_distance(name, candidate); distance <= near)
+      ranked.emplace_back(distance, candidate);
+  std::stable_sort(ranked.begin(), ranked.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  if (ranked.size() > max_suggestions) ranked.resize(max_suggestions);
+
+  std::string text = '"' + std::string(name) + "\" is not known";
+  if (!ranked.empty()) {
+    std::vector<std::string_view> names;
+    for (auto& [distance, candidate] : ranked) names.push_back(candidate);
+    return text + "; did you mean " + quoted_list(names, " or ") + "?";
+  }
+  if (valid.empty() || valid.size() > short_list) return text;
+  return text + "; valid: " + quoted_list(valid, ", ");
+}
+
+}  // namespace fusion

@@ -1,0 +1,40 @@
+// How cut edges are compressed: one row each. Given a placement, a row fills the codecs of its edges.
+//
+//   none | fp16 | bf16 | int8          the same dense codec on every edge
+//   uniform-topk:R                     element ratio R on every edge
+//   adatopk:R                          AdaTopK: r_e = max(1, w R C_e / max_f C_f) per directed edge
+//   adatopk-slack                      the smallest r_e at which no edge is the bottleneck
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/plan/stage_costs.h"
+
+namespace fusion {
+
+struct CompressionRow;
+
+/// A row and its setting: "adatopk:100".
+struct Compression {
+  const CompressionRow* row = nullptr;
+  double ratio = 1;
+};
+
+struct CompressionRow {
+  std::string_view name;
+  std::string_view help;
+  bool takes_ratio;
+  double default_ratio;
+  /// Sets `activation` and `gradient` of every edge of the schedule.
+  void (*apply)(Schedule&, double ratio, const Graph&, const Costs&, const Platform&);
+};
+
+std::span<const CompressionRow> compression_table();
+
+/// "adatopk:100", "fp16". Throws InputError for an unknown name, a ratio below 1, not finite, missing or not wanted.
+Compression parse_compression(std::string_view);
+std::string to_string(const Compression&);
+
+}  // namespace fusion

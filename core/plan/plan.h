@@ -1,0 +1,37 @@
+// Steps 1 to 3 of the data path, which both mains call: load, decide, lower.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/plan/policies.h"
+#include "core/program/program.h"
+
+namespace fusion {
+
+/// What a run is asked for. The table in run_config.cpp names each key once, for flags and for --config files.
+struct RunConfig {
+  std::string model, platform;
+  std::string policy = "op-fence", order = "1f1b", compress = "none";
+  int micro_batches = 8;
+  ModelOptions model_options;
+  std::size_t devices = 0;  ///< first N devices only; 0: all
+  Training training;
+  std::uint64_t seed = 1;
+};
+
+/// A model on a platform with its costs: what does not depend on the policy, so that `rank` loads it once.
+struct Problem {
+  Graph graph;
+  Costs costs;
+  Platform platform;
+};
+Problem load_problem(const RunConfig&);
+
+/// Decides: policy, then compression, memory check, prediction. Throws InputError or Infeasible.
+Schedule make_schedule(const RunConfig&, const Problem&);
+
+/// The problem that a schedule file was made for.
+Problem load_problem(const Schedule&);
+
+}  // namespace fusion

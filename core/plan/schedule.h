@@ -1,0 +1,63 @@
+// The decision: which device runs which ops, in which pipeline order, and what each cut tensor travels as.
+// schedule.json is this struct, field by field.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/units.h"
+#include "core/graph/models.h"
+#include "core/plan/codec.h"
+#include "core/plan/estimator.h"
+
+namespace fusion {
+
+/// A convex part of the OP-DAG on one device. Stages are in pipeline order: every cut tensor goes to a later stage.
+struct Stage {
+  DeviceId device;
+  int replica = 0;        ///< which data-parallel copy of the pipeline
+  std::vector<OpId> ops;  ///< ascending
+  bool operator==(const Stage&) const = default;
+};
+
+/// A tensor that crosses from the stage that makes it to one that reads it. The gradient goes the other way, if it has
+/// one.
+struct CutEdge {
+  TensorId tensor;
+  StageId from, to;
+  Codec activation, gradient;
+  bool operator==(const CutEdge&) const = default;
+};
+
+struct Schedule {
+  // What was asked for: enough to load the same graph and platform again.
+  std::string model;  ///< as given to load_model
+  ModelOptions model_options;
+  std::string platform;              ///< as given to load_platform
+  std::size_t platform_devices = 0;  ///< --devices; 0: all
+  std::string policy, order, compress;
+  int micro_batches = 8;
+  Training training;
+  std::uint64_t seed = 0;
+
+  // What was decided.
+  std::vector<Stage> stages;
+  std::vector<CutEdge> edges;  ///< by (from, to, tensor)
+  Seconds predicted_iteration{};
+  bool operator==(const Schedule&) const = default;
+};
+
+/// The cut tensors of a placement, codecs `none`, sorted. Two stages that read one tensor get an edge each.
+std::vector<CutEdge> cut_edges(const Graph&, const std::vector<Stage>&);
+
+/// Throws InputError(file, key, …) unless the stages cover every op once, in convex parts and pipeline order, on
+/// devices that exist and differ, with exactly the cut edges of the placement.
+void validate(const Schedule&, const Graph&, const struct Platform&, const std::string& file);
+
+std::string write_schedule(const Schedule&, const Graph&, const Platform&);
+/// Names in the file are resolved against the graph and platform it names. Throws InputError.
+Schedule read_schedule(const std::string& file);
+
+}  // namespace fusion
