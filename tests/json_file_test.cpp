@@ -1,0 +1,85 @@
+// The strict JSON reader: what it takes, and that every refusal names file, key and value.
+#include "core/base/json_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "core/base/file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace fusion {
+namespace {
+
+using testing::HasSubstr;
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no InputError";
+}
+
+class JsonFile : public testing::Test {
+ protected:
+  std::filesystem::path write(std::string_view text) {
+    const auto path = folder_.path() / "x.json";
+    write_text(path, text);
+    return path;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(JsonFile, ReadsWhatIsThere) {
+  const auto root = load_json(write(R"({"n": 3, "x": 2.5, "name": "a", "list": [{"k": true}, {"k": false}]})"));
+  EXPECT_EQ(root.integer("n", 0, 10), 3);
+  EXPECT_DOUBLE_EQ(root.real("x"), 2.5);
+  EXPECT_EQ(root.string("name"), "a");
+  EXPECT_EQ(root.integer("absent", 0, 10, 7), 7);
+  ASSERT_EQ(root.objects("list").size(), 2u);
+  EXPECT_FALSE(root.objects("list")[1].boolean("k"));
+  root.reject_unknown();
+}
+
+TEST_F(JsonFile, RefusalsNameFileKeyAndValue) {
+  const auto root =
+      load_json(write(R"({"n": 3.5, "big": 18446744073709551615, "o": {"k": 1}, "list": [{"k": "v"}, 5]})"));
+  EXPECT_THAT(message_of([&] { root.integer("n", 1, 9); }),
+              HasSubstr("x.json: n: 3.5 is not a whole number from 1 to 9"));
+  EXPECT_THAT(message_of([&] { root.integer("big", 1, 9); }), HasSubstr("18446744073709551615"));
+  EXPECT_THAT(message_of([&] { root.string("gone"); }), HasSubstr("gone: is missing"));
+  EXPECT_THAT(message_of([&] { root.object("o").string("k"); }), HasSubstr("o.k: 1 is not a string"));
+  EXPECT_THAT(message_of([&] { root.objects("list"); }), HasSubstr("list[1]: 5 is not an object"));
+  EXPECT_THAT(message_of([&] { root.reals("o"); }), HasSubstr("o: {\"k\":1} is not a list"));
+}
+
+TEST_F(JsonFile, UnknownKeysGetTheNearestName) {
+  const auto root = load_json(write(R"({"stages": 1, "modle": 2})"));
+  (void)root.has("stages"), (void)root.has("model");
+  EXPECT_THAT(message_of([&] { root.reject_unknown(); }),
+              HasSubstr("modle: \"modle\" is not known; did you mean \"model\"?"));
+}
+
+TEST_F(JsonFile, RefusesWhatIsNoJsonObject) {
+  EXPECT_THAT(message_of([&] { load_json(folder_.path() / "gone.json"); }), HasSubstr("no such file"));
+  EXPECT_THAT(message_of([&] { load_json(folder_.path()); }), HasSubstr("is a directory"));
+  EXPECT_THAT(message_of([&] { load_json(write(" \n")); }), HasSubstr("is empty"));
+  EXPECT_THAT(message_of([&] { load_json(write(std::string_view("\x7f\0ELF", 5))); }), HasSubstr("not a text file"));
+  EXPECT_THAT(message_of([&] { load_json(write("{\"a\": 1,\n\"b\": ")); }), HasSubstr("x.json:2: is not JSON"));
+  EXPECT_THAT(message_of([&] { load_json(write("[1]")); }), HasSubstr("is not a JSON object"));
+  EXPECT_THAT(message_of([&] { load_json(write("{\"a\": NaN}")); }), HasSubstr("is not JSON"));
+}
+
+TEST_F(JsonFile, WritingIsAllOrNothing) {
+  const auto path = folder_.path() / "no-such-folder" / "x.json";
+  EXPECT_THAT(message_of([&] { write_text(path, "text"); }), HasSubstr("can't be written"));
+  write("{}");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);  // no temporary file is left
+}
+
+}  // namespace
+}  // namespace fusion
