@@ -10,12 +10,14 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace fusion {
 
 enum class ExitCode : int { done = 0, usage = 2, bad_input = 3, infeasible = 4, runtime_fault = 5, peer_lost = 6 };
 
-/// Bad input. `what()` is one line: "file:line: key: message", with the parts that are known.
+/// Bad input. `what()` is one line (line breaks in its parts are escaped): "file:line: key: message", with the parts
+/// that are known.
 class InputError : public std::runtime_error {
  public:
   InputError(std::string_view file, std::string_view key, std::string_view message, int line = 0);
@@ -40,6 +42,12 @@ inline void check(bool condition, std::string_view message,
     throw std::logic_error(std::string(where.file_name()) + ":" + std::to_string(where.line()) + ": " +
                            std::string(message));
 }
+
+/// `text` between quotes, fit for a one-line message: control characters escaped, a long text cut.
+std::string in_quotes(std::string_view text);
+
+/// Up to three of `valid` near `name` in edit distance, nearest first.
+std::vector<std::string_view> nearest_names(std::string_view name, std::span<const std::string_view> valid);
 
 /// `"bandwith" is not known; did you mean "bandwidth"?` — up to three names near `name` in edit distance, or the
 /// whole list where none is near and the list is short.

@@ -7,6 +7,8 @@
 #include <span>
 #include <stdexcept>
 
+#include "core/base/error.h"
+
 namespace fusion {
 namespace {
 
@@ -44,8 +46,8 @@ constexpr std::array speed_units = {Unit{"FLOP/s", 1},    Unit{"KFLOP/s", 1e3}, 
                                     Unit{"GFLOP/s", 1e9}, Unit{"TFLOP/s", 1e12}, Unit{"PFLOP/s", 1e15}};
 
 [[noreturn]] void reject(std::string_view text, std::string_view why, std::string_view example) {
-  throw std::invalid_argument('"' + std::string(text) + "\" " + std::string(why) + "; write it like \"" +
-                              std::string(example) + '"');
+  throw std::invalid_argument(in_quotes(text) + " " + std::string(why) + "; write it like \"" + std::string(example) +
+                              '"');
 }
 
 std::string_view trim(std::string_view s) {
@@ -69,25 +71,51 @@ const Unit* find_unit(std::string_view name, std::span<const Unit> units, bool a
   return nullptr;
 }
 
-enum class Sign { positive, non_negative };
+/// What a parser accepts. The bounds are far outside any real network or machine, and keep quotients finite.
+struct Measure {
+  std::span<const Unit> units;
+  double smallest, largest;  ///< in base units; zero passes as well where `zero` says so
+  std::string_view range;    ///< the bounds in words
+  std::string_view example;
+  bool zero = false;
+  bool any_case = false;
+};
 
-double parse(std::string_view text, std::span<const Unit> units, Sign sign, std::string_view example,
-             bool any_case = false) {
+constexpr Measure bandwidth_measure = {bandwidth_units, 1.0 / 8, 1e18 / 8, "1 bps to 1e6 Tbps", "100 Mbps"};
+constexpr Measure time_measure = {time_units, 1e-15, 1e9, "1e-6 ns to 1e9 s", "50 ms", true};
+constexpr Measure size_measure = {size_units, 1, 9e18, "1 B to 9e6 TB", "24 GiB"};  // below 2^63, the range of Bytes
+constexpr Measure speed_measure = {speed_units, 1, 1e21, "1 FLOP/s to 1e6 PFLOP/s", "82.6 TFLOP/s", false, true};
+
+/// `number` of `unit_name` in base units; `text` is what the messages quote.
+double convert(double number, std::string_view unit_name, std::string_view text, const Measure& measure) {
+  if (!std::isfinite(number)) reject(text, "is not finite", measure.example);
+  if (unit_name.empty()) reject(text, "has no unit", measure.example);
+  const Unit* unit = find_unit(unit_name, measure.units, measure.any_case);
+  if (unit == nullptr) reject(text, "has the unknown unit " + in_quotes(unit_name), measure.example);
+  const double value = number * unit->factor;
+  if (value < 0) reject(text, "is negative", measure.example);
+  if (number == 0 && measure.zero) return 0;
+  if (number == 0) reject(text, "must be above zero", measure.example);
+  constexpr double rounding = 1e-12;
+  if (value < measure.smallest * (1 - rounding) || value > measure.largest * (1 + rounding))
+    reject(text, "is out of range (" + std::string(measure.range) + ")", measure.example);
+  return value;
+}
+
+double parse(std::string_view text, const Measure& measure) {
   const std::string_view trimmed = trim(text);
   double number = 0;
   const auto [end, error] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
-  if (error == std::errc::result_out_of_range) reject(text, "is out of range", example);
-  if (error != std::errc{}) reject(text, "is not a number with a unit", example);
-  const std::string_view name = trim(trimmed.substr(static_cast<std::size_t>(end - trimmed.data())));
-  if (!std::isfinite(number)) reject(text, "is not finite", example);
-  if (name.empty()) reject(text, "has no unit", example);
-  const Unit* unit = find_unit(name, units, any_case);
-  if (unit == nullptr) reject(text, "has the unknown unit \"" + std::string(name) + '"', example);
-  const double value = number * unit->factor;
-  if (!std::isfinite(value)) reject(text, "is out of range", example);
-  if (value < 0) reject(text, "is negative", example);
-  if (value == 0 && (sign == Sign::positive || number != 0)) reject(text, "must be above zero", example);
-  return value;
+  if (error == std::errc::result_out_of_range) reject(text, "is out of range", measure.example);
+  if (error != std::errc{}) reject(text, "is not a number with a unit", measure.example);
+  return convert(number, trim(trimmed.substr(static_cast<std::size_t>(end - trimmed.data()))), text, measure);
+}
+
+/// `number unit` as a person would write it, for messages.
+std::string written(double number, std::string_view unit) {
+  std::array<char, 32> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  return std::string(digits.data(), end) + " " + std::string(unit);
 }
 
 /// Three significant digits of `value` in the largest unit of `units` (ascending) that leaves at least 1.
@@ -107,23 +135,22 @@ std::string format(double value, std::span<const Unit> units) {
 
 }  // namespace
 
-BytesPerSecond parse_bandwidth(std::string_view text) {
-  return BytesPerSecond(parse(text, bandwidth_units, Sign::positive, "100 Mbps"));
-}
+BytesPerSecond parse_bandwidth(std::string_view text) { return BytesPerSecond(parse(text, bandwidth_measure)); }
 
-Seconds parse_seconds(std::string_view text) { return Seconds(parse(text, time_units, Sign::non_negative, "50 ms")); }
+Seconds parse_seconds(std::string_view text) { return Seconds(parse(text, time_measure)); }
 
 Bytes parse_bytes(std::string_view text) {
-  constexpr std::string_view example = "24 GiB";
-  constexpr double largest = 9e18;  // below 2^63, the range of Bytes
-  const double value = parse(text, size_units, Sign::positive, example);
-  if (value < 1) reject(text, "is less than one byte", example);
-  if (value > largest) reject(text, "is out of range", example);
-  return Bytes(static_cast<std::int64_t>(std::llround(value)));
+  return Bytes(static_cast<std::int64_t>(std::llround(parse(text, size_measure))));
 }
 
-FlopsPerSecond parse_flops_per_second(std::string_view text) {
-  return FlopsPerSecond(parse(text, speed_units, Sign::positive, "82.6 TFLOP/s", true));
+FlopsPerSecond parse_flops_per_second(std::string_view text) { return FlopsPerSecond(parse(text, speed_measure)); }
+
+BytesPerSecond to_bandwidth(double number, std::string_view unit) {
+  return BytesPerSecond(convert(number, unit, written(number, unit), bandwidth_measure));
+}
+
+Seconds to_seconds(double number, std::string_view unit) {
+  return Seconds(convert(number, unit, written(number, unit), time_measure));
 }
 
 std::string format(BytesPerSecond rate) {
