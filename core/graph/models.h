@@ -16,6 +16,7 @@ struct ModelOptions {
   std::int64_t sequence_length = 0;  ///< T; default 1,024 or the model's maximum if lower
   std::int64_t image_size = 0;       ///< H = W; default 224
   DType dtype = DType::fp32;         ///< of activations and parameters
+  bool operator==(const ModelOptions&) const = default;
 };
 
 struct ModelRow {

@@ -43,7 +43,16 @@ Bytes wire_bytes(const Tensor&, Codec);
 /// Bytes per kept element over the bytes of a dense element of `dtype`: 3 for `topk` and fp32 (w of AdaTopK).
 double wire_overhead(CodecKind, DType);
 
+/// Elements that a sparse codec keeps: ceil(n / ratio), at least one. A ratio that was made as n / k keeps exactly k.
+std::int64_t kept_elements(std::int64_t n, double ratio);
+
 /// "topk:100", "fp16", "none"
 std::string to_string(Codec);
+/// The inverse of `to_string`. Throws std::invalid_argument that says what would be right.
+Codec parse_codec(std::string_view);
+
+/// An element ratio: a finite number, 1 or above. Throws std::invalid_argument. `format_ratio` is its inverse.
+double parse_ratio(std::string_view);
+std::string format_ratio(double);
 
 }  // namespace fusion

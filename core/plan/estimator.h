@@ -7,6 +7,8 @@
 // formula.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -51,8 +53,20 @@ struct OpTimes {
   Seconds backward() const { return input_gradient + weight_gradient; }
   Seconds total() const { return forward + backward(); }
 };
-/// Roofline of one op on one GPU type.
+/// Roofline of one op on one GPU type. A pass in which the op does nothing (an input; no weights) takes no time.
 OpTimes op_times(const OpCosts&, const GpuType&, DType);
+
+/// mu W: what a kernel that is bound by memory reaches.
+BytesPerSecond sustained_bandwidth(const GpuType&);
+
+/// What ops hold from forward to backward when they stand on one device: tensors, each once however many keep it, and
+/// bytes of the ops' own.
+struct Kept {
+  std::vector<TensorId> tensors;  ///< ascending
+  Bytes extra{};
+};
+Kept kept_for_backward(const Graph&, const Costs&, std::span<const OpId>);
+Bytes bytes_of(const Graph&, std::span<const TensorId>);
 
 /// Totals of a whole network for one micro-batch, as `fusion-sim estimate` prints them.
 struct Totals {

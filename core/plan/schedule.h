@@ -14,6 +14,9 @@
 
 namespace fusion {
 
+/// Far beyond what any pipeline can use; it keeps the number of steps within reason.
+constexpr int max_micro_batches = 65535;
+
 /// A convex part of the OP-DAG on one device. Stages are in pipeline order: every cut tensor goes to a later stage.
 struct Stage {
   DeviceId device;
@@ -49,7 +52,8 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// The cut tensors of a placement, codecs `none`, sorted. Two stages that read one tensor get an edge each.
+/// The cut tensors of a placement, codecs `none`, sorted. Two stages that read one tensor get an edge each. Ops that no
+/// stage has cut nothing, so a part of a placement has its edges too.
 std::vector<CutEdge> cut_edges(const Graph&, const std::vector<Stage>&);
 
 /// Throws InputError(file, key, …) unless the stages cover every op once, in convex parts and pipeline order, on
@@ -57,7 +61,8 @@ std::vector<CutEdge> cut_edges(const Graph&, const std::vector<Stage>&);
 void validate(const Schedule&, const Graph&, const struct Platform&, const std::string& file);
 
 std::string write_schedule(const Schedule&, const Graph&, const Platform&);
-/// Names in the file are resolved against the graph and platform it names. Throws InputError.
+/// Op ranges are written "first..last", in the model's order. Names in the file are resolved against the graph and
+/// platform it names. Throws InputError.
 Schedule read_schedule(const std::string& file);
 
 }  // namespace fusion

@@ -9,18 +9,29 @@
 namespace fusion {
 
 struct StageCosts {
-  Seconds forward{}, input_gradient{}, weight_gradient{};  ///< per micro-batch, without codecs
-  Seconds forward_codec{}, backward_codec{};               ///< decode what arrives, encode what leaves, per pass
-  Seconds update{};                                        ///< optimizer step, per iteration
-  Bytes kept{};                                            ///< activations held per micro-batch in flight
-  Bytes recompute_extra{};                                 ///< live only while a backward with recompute runs
-  Bytes parameters{};                                      ///< parameters, gradients, optimizer state
-  Bytes buffers{};                                         ///< two messages per cut edge and direction
+  /// Per micro-batch, without codecs. With recompute the input gradient contains the second forward.
+  Seconds forward{}, input_gradient{}, weight_gradient{};
+  Seconds forward_codec{}, backward_codec{};  ///< decode what arrives, encode what leaves, per pass
+  Seconds update{};                           ///< optimizer step, per iteration
+  Bytes kept{};             ///< activations held per micro-batch in flight: each tensor once, however many ops keep it
+  Bytes recompute_extra{};  ///< what recompute brings back, beside `kept`, live only while one backward runs
+  Bytes parameters{};  ///< parameters, gradients, optimizer state; a tied parameter counts on every stage that has it
+  Bytes buffers{};     ///< two dense messages per cut edge and direction
+  Seconds pass() const { return forward + input_gradient + weight_gradient + forward_codec + backward_codec; }
 };
 
 std::vector<StageCosts> stage_costs(const Schedule&, const Graph&, const Costs&, const Platform&);
 
-/// Memory that stage `s` needs: parameters + buffers + kept x in-flight micro-batches of the order (+ recompute).
+/// The part of a stage's costs that its ops decide on a GPU type, whatever its neighbours: all but codecs and buffers,
+/// and with recompute all but the received tensors in `kept`. O(ops of the stage).
+StageCosts compute_costs(const Stage&, const Training&, const Graph&, const Costs&, const GpuType&);
+
+/// The part that the cut edges decide, added to `compute_costs` of each stage. O(edges), so that a search which moves
+/// one boundary pays for the ops of two stages and for this.
+void add_edge_costs(std::vector<StageCosts>&, const Schedule&, const Graph&, const Platform&);
+
+/// Memory that stage `s` needs: parameters + buffers + kept x in-flight micro-batches of the order (+ recompute). The
+/// workspace of kernels is not in it.
 Bytes memory_needed(const StageCosts&, int in_flight);
 
 /// Throws Infeasible naming the stage that exceeds its device most, by how much, and what would help.
@@ -35,12 +46,14 @@ std::string stage_name(const Graph&, const Stage&);
 ///   T = fill + (m - 1) bottleneck,  fill = longest path of R and C through the stages and back,
 ///   bottleneck = the busiest resource per micro-batch: a device, a channel between two devices, or a shared link.
 ///
-/// Plus the optimizer step. Exact when forward and backward move as one unit; the simulated makespan is a separate
-/// figure.
+/// Plus the exchange of tied parameters' gradients between their stages, and the optimizer step. Exact when forward and
+/// backward move as one unit; the simulated makespan is a separate figure. Which resources there are, and that latency
+/// delays but occupies nothing, is in traffic.h.
 struct Prediction {
-  Seconds iteration{}, fill{}, bottleneck{};
+  Seconds iteration{}, fill{}, bottleneck{}, exchange{};
   std::string bottleneck_name;
 };
+/// O(stages + edges + parameters + links of the platform): no pass over the ops.
 Prediction predict(const Schedule&, const Graph&, const std::vector<StageCosts>&, const Platform&);
 
 }  // namespace fusion
