@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -27,6 +28,12 @@ std::string_view name_of(DType);
 
 using Shape = std::vector<std::int64_t>;
 
+/// Largest tensor or parameter that a graph may hold: 2^40 elements, 4 TiB in fp32. It keeps every sum of bytes over a
+/// network of thousands of ops inside 63 bits, so that costs need no overflow checks.
+inline constexpr std::int64_t max_elements = std::int64_t{1} << 40;
+
+/// Product of the dimensions; 1 for a scalar's shape `[]`. Throws std::invalid_argument, naming the shape, where a
+/// dimension is below 1 or the product is above max_elements.
 std::int64_t num_elements(const Shape&);
 /// "[1, 1024, 768]"
 std::string to_string(const Shape&);
@@ -55,7 +62,8 @@ enum class OpKind : std::uint8_t {
   concat,
   split,
   dropout,
-  cross_entropy
+  cross_entropy,
+  upsample
 };
 
 /// What configures an op beside its inputs, in the order of its row's attribute list; every attribute of the row is
@@ -106,6 +114,7 @@ struct Graph {
   std::string name;
   std::int64_t micro_batch = 1;        ///< B
   std::int64_t tokens_per_sample = 0;  ///< T of a language model, else 0
+  DType dtype = DType::fp32;           ///< of parameters and activations; token ids are int64, the loss fp32
   std::vector<Op> ops;                 ///< a topological order
   std::vector<Tensor> tensors;
   std::vector<Parameter> parameters;
@@ -120,5 +129,7 @@ struct Graph {
 std::int64_t num_parameters(const Graph&);
 
 Bytes bytes_of(const Tensor&);
+/// A parameter takes the graph's dtype; optimizer state and master copies are the estimator's matter.
+Bytes bytes_of(const Graph&, const Parameter&);
 
 }  // namespace fusion

@@ -4,10 +4,15 @@
 // apart, since a pipeline order may split the backward pass in two. Rows with `matmul_like` are matrix products; the
 // "model FLOPs" of a network (golden case G12, MFU) count these alone.
 //
-// Bytes moved are the compulsory traffic with device memory: every input, parameter and output once. Bytes kept are
-// what autograd holds from forward to backward, *beside* the parameters; a tensor kept by several ops is kept once, so
-// a row says which inputs and outputs it keeps and how many bytes of its own besides (masks, statistics, attention
-// scores).
+// Bias additions, rotary embeddings and the recomputation inside fused attention are left out of them (the convention
+// of G12). FLOPs of pointwise and normalising rows are counts of arithmetic per element, an exponential being one;
+// memory traffic, not they, decides such an op's time.
+//
+// Bytes moved are the compulsory traffic with device memory: every input, parameter and output once (an embedding reads
+// the rows that it looks up, a reshape moves nothing); backward reads the output's gradient and what was kept, and
+// writes the gradients of inputs or parameters. Bytes kept are what libtorch's autograd holds from forward to backward,
+// *beside* the parameters; a tensor kept by several ops is kept once, so a row says which inputs and outputs it keeps
+// and how many bytes of its own besides (masks, statistics, attention probabilities).
 #pragma once
 
 #include <cstdint>
@@ -38,6 +43,7 @@ struct OutputSpec {
 };
 
 /// What a row's functions see: the op's attributes and its tensors' shapes, before or after the op is in a graph.
+/// `parameters` of a row sees what `infer` accepted; `costs` sees everything.
 struct OpView {
   const Op& op;
   std::vector<const Tensor*> inputs;
@@ -73,7 +79,12 @@ const OpRow& row_of(OpKind);
 /// nullptr where there is none.
 const OpRow* find_op(std::string_view name);
 
-/// Costs of one op of a graph for one micro-batch.
+/// Costs of one op of a graph for one micro-batch. Zero input gradient where no input needs one, zero weight gradient
+/// without parameters; an op that no gradient flows through has no backward and keeps nothing.
 OpCosts costs_of(const Graph&, OpId);
+
+/// The tensors that autograd holds for an op's backward, each once, ascending. What a stage keeps is the union of these
+/// over its ops, plus each op's `kept_extra`.
+std::vector<TensorId> kept_tensors(const Graph&, OpId);
 
 }  // namespace fusion
