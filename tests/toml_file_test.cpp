@@ -219,7 +219,7 @@ TEST_F(TomlFile, FilesThatAreNoneAreRefusedWithTheReason) {
             ": is not a text file");
   EXPECT_THAT(fault("x = \"\xff\xfe\"", nothing), testing::StartsWith(":1: "));  // not UTF-8
   EXPECT_EQ(fault([] { load_toml(testing::TempDir()); }), testing::TempDir() + ": is a directory, not a file");
-  EXPECT_EQ(fault([] { load_toml("/dev/zero"); }), "/dev/zero: is not a regular file");
+  EXPECT_EQ(fault([] { load_toml("/dev/zero"); }), "/dev/zero: is a device, not a file");
   EXPECT_EQ(fault([] { load_toml(""); }), "no such file");
   EXPECT_THAT(fault([] { load_toml("a\nb"); }), HasSubstr("a\\nb"));
 }
@@ -246,6 +246,10 @@ TEST(Errors, UnknownNamesSuggestTheNearest) {
             "\"xyz\" is not known; valid: \"op-fence\", \"equal-compute\", \"equal-number\", \"random\"");
   EXPECT_EQ(unknown_name("equal-compte", valid), "\"equal-compte\" is not known; did you mean \"equal-compute\"?");
   EXPECT_EQ(unknown_name("x", {}), "\"x\" is not known");
+  EXPECT_EQ(unknown_name("fence", valid), "\"fence\" is not known; did you mean \"op-fence\"?");
+  const std::vector<std::string_view> letters = {"a", "b"};
+  EXPECT_EQ(unknown_name("x", letters), "\"x\" is not known; valid: \"a\", \"b\"");  // no letter is near another
+  EXPECT_EQ(unknown_name("", letters), "\"\" is not known; valid: \"a\", \"b\"");
 }
 
 TEST(Errors, MessagesStayOnOneLine) {

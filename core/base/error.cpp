@@ -72,13 +72,15 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::vector<std::string_view> nearest_names(std::string_view name, std::span<const std::string_view> valid) {
-  constexpr std::size_t max_suggestions = 3;
-  const std::size_t near = std::max<std::size_t>(2, name.size() / 3);
+  constexpr std::size_t max_suggestions = 3, shortest_part = 3;
+  if (name.empty()) return {};
+  const std::size_t near = std::min(std::max<std::size_t>(2, name.size() / 3), name.size() - 1);
   std::vector<std::pair<std::size_t, std::string_view>> ranked;
   for (const auto candidate : valid) {
-    if (candidate.size() > name.size() + near || name.size() > candidate.size() + near) continue;
-    if (const auto distance = edit_distance(name, candidate); distance <= near)
-      ranked.emplace_back(distance, candidate);
+    const bool is_part = name.size() >= shortest_part && candidate.find(name) != std::string_view::npos;
+    if (!is_part && (candidate.size() > name.size() + near || name.size() > candidate.size() + near)) continue;
+    const auto distance = edit_distance(name, candidate);
+    if (is_part || distance <= near) ranked.emplace_back(distance, candidate);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](auto& a, auto& b) { return a.first < b.first; });
   if (ranked.size() > max_suggestions) ranked.resize(max_suggestions);

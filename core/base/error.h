@@ -46,7 +46,7 @@ inline void check(bool condition, std::string_view message,
 /// `text` between quotes, fit for a one-line message: control characters escaped, a long text cut.
 std::string in_quotes(std::string_view text);
 
-/// Up to three of `valid` near `name` in edit distance, nearest first.
+/// Up to three of `valid` near `name` in edit distance, or that contain it ("4090"), nearest first.
 std::vector<std::string_view> nearest_names(std::string_view name, std::span<const std::string_view> valid);
 
 /// `"bandwith" is not known; did you mean "bandwidth"?` — up to three names near `name` in edit distance, or the

@@ -16,6 +16,7 @@ std::string read_text(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw InputError(path.string(), "", "no such file");
   if (fs::is_directory(path, ignored)) throw InputError(path.string(), "", "is a directory, not a file");
+  if (fs::is_character_file(path, ignored)) throw InputError(path.string(), "", "is a device, not a file");
   std::ifstream in(path, std::ios::binary);
   if (!in) throw InputError(path.string(), "", std::string("can't be read: ") + std::strerror(errno));
   std::string text{std::istreambuf_iterator<char>(in), {}};

@@ -1,15 +1,15 @@
 #include "core/base/toml_file.h"
 
 #include <toml++/toml.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include "core/base/file.h"
 
 namespace fusion {
 namespace {
@@ -57,19 +57,6 @@ std::string wrong_kind(const toml::node& node, std::string_view wanted) {
 }
 
 std::vector<std::string_view> views(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
-
-std::string read_text(const std::filesystem::path& path) {
-  std::error_code ignored;  // the kinds below say what is wrong in our words
-  const auto status = std::filesystem::status(path, ignored);
-  if (std::filesystem::is_directory(status)) throw InputError(path.string(), "", "is a directory, not a file");
-  if (!std::filesystem::exists(status)) throw InputError(path.string(), "", "no such file");
-  if (!std::filesystem::is_regular_file(status)) throw InputError(path.string(), "", "is not a regular file");
-  std::ifstream stream(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream) throw InputError(path.string(), "", "can't be read");
-  if (text.find('\0') != std::string::npos) throw InputError(path.string(), "", "is not a text file");
-  return text;
-}
 
 toml::table parse(const std::string& file, const std::string& text) {
   try {

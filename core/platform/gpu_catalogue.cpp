@@ -1,0 +1,64 @@
+#include "core/platform/gpu_catalogue.h"
+
+#include <algorithm>
+
+namespace fusion {
+namespace {
+
+double share(const TomlTable& table, std::string_view key) {
+  const double value = table.real(key);
+  if (value > 0 && value <= 1) return value;
+  throw table.error(key, std::to_string(value) + " is not a share of the peak; write a number above 0 and up to 1");
+}
+
+}  // namespace
+
+GpuType read_gpu(const TomlTable& table) {
+  GpuType gpu;
+  const bool has_bf16 = table.has("peak_bf16");
+  gpu.name = table.string("name");
+  gpu.peak_fp32 = table.flops_per_second("peak_fp32");
+  gpu.peak_fp16 = table.flops_per_second("peak_fp16");
+  gpu.peak_bf16 = has_bf16 ? table.flops_per_second("peak_bf16") : gpu.peak_fp32;
+  gpu.memory = table.bytes("memory");
+  gpu.memory_bandwidth = table.bandwidth("memory_bandwidth");
+  gpu.sustained_flops = share(table, "sustained_flops");
+  gpu.sustained_bandwidth = share(table, "sustained_bandwidth");
+  gpu.launch_overhead = table.seconds("launch_overhead");
+  gpu.source = table.string("source");
+  table.reject_unknown();
+  if (gpu.name.empty()) throw table.error("name", "is empty");
+  return gpu;
+}
+
+std::vector<GpuType> read_gpus(const TomlTable& root) {
+  std::vector<GpuType> gpus;
+  for (const auto& table : root.tables("gpu")) {
+    GpuType gpu = read_gpu(table);
+    if (std::ranges::find(gpus, gpu.name, &GpuType::name) != gpus.end())
+      throw table.error("name", in_quotes(gpu.name) + " is given twice");
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
+std::vector<GpuType> gpu_catalogue() {
+  const TomlTable root = load_toml(platforms_directory() / "gpus.toml");
+  auto gpus = read_gpus(root);
+  root.reject_unknown();
+  return gpus;
+}
+
+GpuType find_gpu(const std::string& name) {
+  const auto gpus = gpu_catalogue();
+  const auto found = std::ranges::find(gpus, name, &GpuType::name);
+  if (found != gpus.end()) return *found;
+  const std::vector<std::string_view> names = [&] {
+    std::vector<std::string_view> all;
+    for (const auto& gpu : gpus) all.push_back(gpu.name);
+    return all;
+  }();
+  throw InputError("", "gpu", unknown_name(name, names));
+}
+
+}  // namespace fusion
