@@ -5,9 +5,8 @@
 #include <charconv>
 #include <cmath>
 #include <stdexcept>
-#include <vector>
 
-#include "core/base/error.h"
+#include "core/base/names.h"
 
 namespace fusion {
 namespace {
@@ -92,17 +91,12 @@ std::string to_string(Codec codec) {
 Codec parse_codec(std::string_view text) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
-  const CodecRow* row = find_codec(name);
-  if (row == nullptr) {
-    std::vector<std::string_view> names;
-    for (const CodecRow& each : rows) names.push_back(each.name);
-    throw std::invalid_argument(unknown_name(name, names));
-  }
-  if (row->sparse != (colon != std::string_view::npos))
+  const CodecRow& row = row_named(rows, name);
+  if (row.sparse != (colon != std::string_view::npos))
     throw std::invalid_argument("\"" + std::string(text) + "\" " +
-                                (row->sparse ? "has no ratio; write it like \"" + std::string(name) + ":100\""
-                                             : "takes no ratio; write \"" + std::string(name) + "\""));
-  return {row->kind, row->sparse ? parse_ratio(text.substr(colon + 1)) : 1};
+                                (row.sparse ? "has no ratio; write it like \"" + std::string(name) + ":100\""
+                                            : "takes no ratio; write \"" + std::string(name) + "\""));
+  return {row.kind, row.sparse ? parse_ratio(text.substr(colon + 1)) : 1};
 }
 
 }  // namespace fusion

@@ -33,7 +33,9 @@ struct CompressionRow {
 
 std::span<const CompressionRow> compression_table();
 
-/// "adatopk:100", "fp16". Throws InputError for an unknown name, a ratio below 1, not finite, missing or not wanted.
+/// "adatopk:100", "fp16"; "adatopk" alone takes the row's default ratio. Throws std::invalid_argument, as every parser
+/// of one value does, for an unknown name (with the nearest), and a ratio that is below 1, not finite, empty, followed
+/// by anything else, or not wanted.
 Compression parse_compression(std::string_view);
 std::string to_string(const Compression&);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include "core/base/names.h"
 
 namespace fusion {
 namespace {
@@ -14,48 +14,43 @@ Seconds roofline(Flops work, Bytes moved, const GpuType& gpu, DType dtype) {
   return std::max(computing, moved / sustained_bandwidth(gpu)) + gpu.launch_overhead;
 }
 
-std::int64_t optimizer_state_bytes(Optimizer optimizer) {
-  switch (optimizer) {
-    case Optimizer::sgd:
-      return 0;
-    case Optimizer::momentum:
-      return 4;  // velocity
-    case Optimizer::adam:
-      return 8;  // first and second moment
-  }
-  check(false, "an optimizer without a size");
-  return 0;
-}
+struct OptimizerRow {
+  Optimizer value;
+  std::string_view name;
+  std::int64_t state_bytes;  ///< per parameter, in fp32
+};
+constexpr OptimizerRow optimizer_rows[] = {
+    {Optimizer::sgd, "sgd", 0},
+    {Optimizer::momentum, "momentum", 4},  // velocity
+    {Optimizer::adam, "adam", 8},          // first and second moment
+};
+
+struct PrecisionRow {
+  Precision value;
+  std::string_view name;
+  DType compute;
+  std::int64_t master_bytes;  ///< per parameter: the fp32 copy that mixed precision updates
+};
+constexpr PrecisionRow precision_rows[] = {
+    {Precision::fp32, "fp32", DType::fp32, 0},
+    {Precision::fp16, "fp16", DType::fp16, 4},
+    {Precision::bf16, "bf16", DType::bf16, 4},
+};
 
 }  // namespace
 
-std::string_view name_of(Optimizer optimizer) {
-  constexpr std::string_view names[] = {"sgd", "momentum", "adam"};
-  return names[static_cast<std::size_t>(optimizer)];
-}
+std::string_view name_of(Optimizer optimizer) { return optimizer_rows[static_cast<std::size_t>(optimizer)].name; }
+std::string_view name_of(Precision precision) { return precision_rows[static_cast<std::size_t>(precision)].name; }
+Optimizer parse_optimizer(std::string_view name) { return row_named(optimizer_rows, name).value; }
+Precision parse_precision(std::string_view name) { return row_named(precision_rows, name).value; }
 
-std::string_view name_of(Precision precision) {
-  constexpr std::string_view names[] = {"fp32", "fp16", "bf16"};
-  return names[static_cast<std::size_t>(precision)];
-}
-
-DType compute_dtype(Precision precision) {
-  switch (precision) {
-    case Precision::fp32:
-      return DType::fp32;
-    case Precision::fp16:
-      return DType::fp16;
-    case Precision::bf16:
-      return DType::bf16;
-  }
-  check(false, "a precision without a dtype");
-  return DType::fp32;
-}
+DType compute_dtype(Precision precision) { return precision_rows[static_cast<std::size_t>(precision)].compute; }
 
 std::int64_t bytes_per_parameter(const Training& training) {
-  const std::int64_t copy = size_of(compute_dtype(training.precision));
-  const std::int64_t master = training.precision == Precision::fp32 ? 0 : 4;
-  return copy /* parameter */ + copy /* gradient */ + master + optimizer_state_bytes(training.optimizer);
+  const PrecisionRow& precision = precision_rows[static_cast<std::size_t>(training.precision)];
+  const std::int64_t parameter = size_of(precision.compute), gradient = parameter;
+  return parameter + gradient + precision.master_bytes +
+         optimizer_rows[static_cast<std::size_t>(training.optimizer)].state_bytes;
 }
 
 BytesPerSecond sustained_bandwidth(const GpuType& gpu) {

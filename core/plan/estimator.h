@@ -36,6 +36,9 @@ struct Training {
 
 std::string_view name_of(Optimizer);
 std::string_view name_of(Precision);
+/// The inverse of name_of. Throws std::invalid_argument with the nearest names.
+Optimizer parse_optimizer(std::string_view);
+Precision parse_precision(std::string_view);
 DType compute_dtype(Precision);
 
 /// Bytes per parameter that live on a device for the whole run: parameter, gradient, optimizer state, master copy.

@@ -28,6 +28,9 @@ struct Problem {
 };
 Problem load_problem(const RunConfig&);
 
+/// Ratio and row of RunConfig::compress. Throws InputError.
+Compression compression_of(const RunConfig&);
+
 /// Decides: policy, then compression, memory check, prediction. Throws InputError or Infeasible.
 Schedule make_schedule(const RunConfig&, const Problem&);
 

@@ -1,9 +1,8 @@
 #include "core/plan/policies.h"
 
-#include <algorithm>
 #include <array>
 
-#include "core/base/error.h"
+#include "core/base/names.h"
 #include "core/plan/policies_baseline.h"
 
 namespace fusion {
@@ -20,11 +19,11 @@ constexpr std::array rows = {
 std::span<const PolicyRow> policy_table() { return rows; }
 
 const PolicyRow& find_policy(std::string_view name) {
-  const auto row = std::ranges::find(rows, name, &PolicyRow::name);
-  if (row != rows.end()) return *row;
-  std::vector<std::string_view> names;
-  for (const PolicyRow& each : rows) names.push_back(each.name);
-  throw InputError("", "policy", unknown_name(name, names));
+  try {
+    return row_named(policy_table(), name);
+  } catch (const std::invalid_argument& fault) {
+    throw InputError("", "policy", fault.what());
+  }
 }
 
 }  // namespace fusion

@@ -1,0 +1,62 @@
+#include "core/plan/compression.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/names.h"
+#include "core/plan/adatopk.h"
+#include "core/platform/platform.h"
+
+namespace fusion {
+namespace {
+
+/// Sets both directions of every edge, leaving out what no codec applies to: integers, and gradients that don't exist.
+void set_all(Schedule& schedule, const Graph& graph, Codec codec) {
+  for (CutEdge& edge : schedule.edges) {
+    const Tensor& tensor = graph.tensor(edge.tensor);
+    edge.activation = tensor.dtype == DType::int64 ? Codec{} : codec;
+    edge.gradient = tensor.needs_gradient ? codec : Codec{};
+  }
+}
+
+template <CodecKind kind>
+void dense(Schedule& schedule, double, const Graph& graph, const Costs&, const Platform&) {
+  set_all(schedule, graph, {kind, 1});
+}
+
+/// Exactly the ratio that was asked for, even where that is more bytes than the dense tensor; all is kept at 1.
+void uniform_topk(Schedule& schedule, double ratio, const Graph& graph, const Costs&, const Platform&) {
+  set_all(schedule, graph, ratio > 1 ? Codec{CodecKind::topk, ratio} : Codec{});
+}
+
+constexpr double usual_ratio = 100;
+constexpr std::array rows = {
+    CompressionRow{"none", "every cut tensor as it is", false, 1, dense<CodecKind::none>},
+    CompressionRow{"fp16", "every cut tensor as fp16", false, 1, dense<CodecKind::fp16>},
+    CompressionRow{"bf16", "every cut tensor as bf16", false, 1, dense<CodecKind::bf16>},
+    CompressionRow{"int8", "every cut tensor as int8 in blocks", false, 1, dense<CodecKind::int8>},
+    CompressionRow{"uniform-topk", "top-k at one element ratio everywhere", true, usual_ratio, uniform_topk},
+    CompressionRow{"adatopk", "top-k, the more the slower the link; R at the slowest", true, usual_ratio, adatopk},
+    CompressionRow{"adatopk-slack", "top-k only as far as no link is the bottleneck", false, 1, adatopk_slack},
+};
+
+}  // namespace
+
+std::span<const CompressionRow> compression_table() { return rows; }
+
+Compression parse_compression(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const CompressionRow& row = row_named(rows, text.substr(0, colon));
+  if (colon == std::string_view::npos) return {&row, row.default_ratio};
+  if (!row.takes_ratio)
+    throw std::invalid_argument("\"" + std::string(text) + "\" has a ratio, and " + std::string(row.name) +
+                                " takes none; write \"" + std::string(row.name) + "\"");
+  return {&row, parse_ratio(text.substr(colon + 1))};
+}
+
+std::string to_string(const Compression& compression) {
+  const std::string name(compression.row->name);
+  return compression.row->takes_ratio ? name + ":" + format_ratio(compression.ratio) : name;
+}
+
+}  // namespace fusion

@@ -1,0 +1,68 @@
+#include "core/plan/plan.h"
+
+#include "core/base/error.h"
+
+namespace fusion {
+namespace {
+
+Problem load(const std::string& model, ModelOptions options, Precision precision, const std::string& platform,
+             std::size_t devices) {
+  options.dtype = compute_dtype(precision);
+  Problem problem{.graph = load_model(model, options), .costs = {}, .platform = load_platform(platform)};
+  problem.costs = estimate(problem.graph);
+  if (devices > 0) problem.platform = first_devices(problem.platform, devices);
+  return problem;
+}
+
+/// The half of a schedule that is asked for.
+Schedule request_of(const RunConfig& config) {
+  Schedule request;
+  request.model = config.model;
+  request.model_options = config.model_options;
+  request.model_options.dtype = compute_dtype(config.training.precision);
+  request.platform = config.platform;
+  request.platform_devices = config.devices;
+  request.policy = config.policy;
+  request.order = config.order;
+  request.compress = to_string(compression_of(config));
+  request.micro_batches = config.micro_batches;
+  request.training = config.training;
+  request.seed = config.seed;
+  return request;
+}
+
+}  // namespace
+
+Problem load_problem(const RunConfig& config) {
+  return load(config.model, config.model_options, config.training.precision, config.platform, config.devices);
+}
+
+Problem load_problem(const Schedule& schedule) {
+  return load(schedule.model, schedule.model_options, schedule.training.precision, schedule.platform,
+              schedule.platform_devices);
+}
+
+Compression compression_of(const RunConfig& config) {
+  try {
+    return parse_compression(config.compress);
+  } catch (const std::invalid_argument& fault) {
+    throw InputError("", "compress", fault.what());
+  }
+}
+
+Schedule make_schedule(const RunConfig& config, const Problem& problem) {
+  const auto& [graph, costs, platform] = problem;
+  const Compression compression = compression_of(config);
+  Schedule schedule = request_of(config);
+  schedule.stages = find_policy(config.policy).place({graph, costs, platform, schedule, compression});
+  schedule.edges = cut_edges(graph, schedule.stages);
+  validate(schedule, graph, platform, "policy " + config.policy);
+  compression.row->apply(schedule, compression.ratio, graph, costs, platform);
+
+  const std::vector<StageCosts> each = stage_costs(schedule, graph, costs, platform);
+  require_memory(schedule, graph, each, platform);
+  schedule.predicted_iteration = predict(schedule, graph, each, platform).iteration;
+  return schedule;
+}
+
+}  // namespace fusion
