@@ -326,7 +326,9 @@ std::span<const Target> supported_targets() {
 const Kernels& kernels(Target target) {
   const Row& row = row_of(target);
   if (row.bit == 0) return detail::scalar_kernels();
-  check((hwy::SupportedTargets() & row.bit) != 0, "an instruction set that this processor lacks");
+  const auto supported = supported_targets();  // asked once: the question traps in a virtual machine
+  check(std::find(supported.begin(), supported.end(), target) != supported.end(),
+        "an instruction set that this processor lacks");
   hwy::ChosenTarget chosen;  // our own, so that forcing a target changes nothing for others
   chosen.Update(row.bit);
   return HWY_DISPATCH_TABLE(table)[chosen.GetIndex()]();
