@@ -7,11 +7,9 @@
 // What a runner must do:
 //   - compute, reduce and update steps of a device run one at a time, in the order of its list;
 //   - a step starts only when its task's `after` are complete: for the same micro-batch if both are per micro-batch,
-//   else for
-//     all of them;
+//     else for all of them;
 //   - a send is ready when its `after` are complete and blocks nothing on its device; the messages of one channel
-//   (sending
-//     device, receiving device) travel one at a time, in the order of the sender's list;
+//     (sending device, receiving device) travel one at a time, in the order of the sender's list;
 //   - receives are posted ahead; a recv is complete when its message has arrived.
 //
 // Formats to come need no new field: replicas are more stages and `exchange` tasks, a collective is sends, recvs and
@@ -41,8 +39,10 @@ struct Payload {
   TensorId tensor;                      ///< activation, gradient
   std::vector<ParameterId> parameters;  ///< parameter_gradient: a bucket, flattened in this order …
   std::int64_t begin = 0, end = 0;      ///< … and the elements of it that are meant
+  std::string name;                     ///< for people: "h.3.add", "wte.weight"
   bool operator==(const Payload&) const = default;
 };
+std::string_view name_of(Payload::Kind);
 
 struct Task {
   TaskKind kind = TaskKind::compute;
@@ -54,7 +54,7 @@ struct Task {
 
   // compute, reduce, update
   Seconds duration{};        ///< estimated; a simulator takes it, an executor measures its own
-  Seconds codec_duration{};  ///< decoding what comes in and encoding what goes out, part of this step
+  Seconds codec_duration{};  ///< on top: decoding what comes in and encoding what goes out, done within this step
   Bytes allocates{};         ///< live bytes added at its start …
   Bytes frees{};             ///< … and given back at its end
 
