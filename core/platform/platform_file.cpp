@@ -8,6 +8,7 @@
 #include "core/platform/gpu_catalogue.h"
 #include "core/platform/groups.h"
 #include "core/platform/matrix_file.h"
+#include "core/platform/names.h"
 #include "core/platform/platform.h"
 #include "core/platform/platform_list.h"
 
@@ -43,14 +44,9 @@ std::int64_t read_count(const TomlTable& table, std::string_view key, std::int64
   throw table.error(key, std::to_string(count) + " is out of range; write 1 to " + std::to_string(largest));
 }
 
-/// Names appear in link names ("a>b"), tables and reports: short, visible, without the sign that joins two of them.
 std::string read_name(const TomlTable& table) {
-  constexpr std::size_t longest = 64;
   const std::string name = table.string("name");
-  const auto bad = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f || c == '>'; };
-  if (name.empty() || name.size() > longest || std::ranges::any_of(name, bad) || name.front() == ' ' ||
-      name.back() == ' ')
-    throw table.error("name", in_quotes(name) + " is not a name; write 1 to 64 visible characters other than \">\"");
+  if (!is_name(name)) throw table.error("name", not_a_name(name));
   return name;
 }
 
