@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/graph/builder.h"
@@ -14,6 +15,15 @@ namespace fusion {
 namespace {
 
 using testing::HasSubstr;
+
+/// Tensors that the op's backward needs, each once.
+std::vector<TensorId> kept_tensors(const Graph& graph, OpId id) {
+  const OpCosts costs = costs_of(graph, id);
+  std::set<TensorId> kept;
+  if (costs.keeps_inputs) kept.insert(graph.op(id).inputs.begin(), graph.op(id).inputs.end());
+  if (costs.keeps_outputs) kept.insert(graph.op(id).outputs.begin(), graph.op(id).outputs.end());
+  return {kept.begin(), kept.end()};
+}
 
 /// A graph that holds one op of interest, the last.
 struct OneOp {

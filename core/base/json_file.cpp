@@ -49,6 +49,11 @@ const json& JsonObject::require(std::string_view key) const {
 
 bool JsonObject::has(std::string_view key) const { return find(key) != nullptr; }
 
+bool JsonObject::has_value(std::string_view key) const {
+  const json* value = find(key);
+  return value != nullptr && !value->is_null();
+}
+
 std::string JsonObject::string(std::string_view key, std::optional<std::string> fallback) const {
   if (fallback && !has(key)) return *fallback;
   const json& value = require(key);

@@ -19,6 +19,7 @@ namespace fusion {
 class JsonObject {
  public:
   bool has(std::string_view key) const;
+  bool has_value(std::string_view key) const;  ///< there, and not null
 
   std::string string(std::string_view key, std::optional<std::string> fallback = {}) const;
   /// A whole number in [low, high]; the error shows the range.

@@ -69,6 +69,7 @@ class GraphBuilder {
   void tokens_per_sample(std::int64_t tokens);
 
   const Tensor& tensor(TensorId) const;
+  const std::vector<Tensor>& tensors() const { return graph_.tensors; }
   /// Tensor of this name, if it has been made.
   std::optional<TensorId> find_tensor(std::string_view name) const;
   /// Names of the parameters that exist, sorted.

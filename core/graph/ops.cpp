@@ -1,7 +1,6 @@
 #include "core/graph/ops.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/error.h"
 #include "core/graph/op_rows.h"
@@ -28,15 +27,6 @@ Bytes input_gradients(const OpView& view) {
   for (const Tensor* tensor : view.inputs)
     if (tensor->needs_gradient) sum += bytes_of(*tensor);
   return sum;
-}
-
-OpView view_of(const Graph& graph, OpId id) {
-  const Op& op = graph.op(id);
-  OpView view{op, {}, {}, {}, graph.dtype};
-  for (const TensorId tensor : op.inputs) view.inputs.push_back(&graph.tensor(tensor));
-  for (const TensorId tensor : op.outputs) view.outputs.push_back(&graph.tensor(tensor));
-  for (const ParameterId parameter : op.parameters) view.parameters.push_back(&graph.parameter(parameter));
-  return view;
 }
 
 bool any_needs_gradient(const std::vector<const Tensor*>& tensors) {
@@ -72,13 +62,13 @@ OpCosts costs_of(const Graph& graph, OpId id) {
   return costs;
 }
 
-std::vector<TensorId> kept_tensors(const Graph& graph, OpId id) {
-  const OpCosts costs = costs_of(graph, id);
+OpView view_of(const Graph& graph, OpId id) {
   const Op& op = graph.op(id);
-  std::set<TensorId> kept;
-  if (costs.keeps_inputs) kept.insert(op.inputs.begin(), op.inputs.end());
-  if (costs.keeps_outputs) kept.insert(op.outputs.begin(), op.outputs.end());
-  return {kept.begin(), kept.end()};
+  OpView view{op, {}, {}, {}, graph.dtype};
+  for (const TensorId tensor : op.inputs) view.inputs.push_back(&graph.tensor(tensor));
+  for (const TensorId tensor : op.outputs) view.outputs.push_back(&graph.tensor(tensor));
+  for (const ParameterId parameter : op.parameters) view.parameters.push_back(&graph.parameter(parameter));
+  return view;
 }
 
 OpCosts with_traffic(const OpView& view, OpCosts costs) {

@@ -83,8 +83,7 @@ const OpRow* find_op(std::string_view name);
 /// without parameters; an op that no gradient flows through has no backward and keeps nothing.
 OpCosts costs_of(const Graph&, OpId);
 
-/// The tensors that autograd holds for an op's backward, each once, ascending. What a stage keeps is the union of these
-/// over its ops, plus each op's `kept_extra`.
-std::vector<TensorId> kept_tensors(const Graph&, OpId);
+/// An op of a graph with its tensors, as a row's functions see it. Refers to the graph.
+OpView view_of(const Graph&, OpId);
 
 }  // namespace fusion
