@@ -61,7 +61,8 @@ Case random_case(std::mt19937_64& random, double tightness, std::size_t max_seat
   for (std::size_t p = 0; p < num_seats; ++p)
     c.seats.push_back({whole(0, 1), tightness == 0 ? infinity : all * real(0.3, 2) / tightness,
                        static_cast<double>(std::min<std::size_t>(4, num_seats - p))});
-  for (std::size_t p = 0; p + 1 < num_seats; ++p) c.hops.push_back({real(0, 1), real(0, 2), real(0, 1), real(0, 2)});
+  for (std::size_t p = 0; p + 1 < num_seats; ++p)
+    c.hops.push_back({{real(0, 1), real(0, 2), real(1, 2)}, {real(0, 1), real(0, 2), real(1, 2)}});
   return c;
 }
 
@@ -126,7 +127,7 @@ TEST(Golden, G11_CutAfterLayerThree) {
   Line line = line_of({10, 1, 1, 1, 1, 10});
   for (std::size_t i = 1; i < 6; ++i) line.forward_bytes[i] = line.backward_bytes[i] = 1;
   const std::vector<Seat> seats(2, Seat{0, infinity, 1});
-  const std::vector<Hop> hops = {{0, 1e-9, 0, 1e-9}};
+  const std::vector<Hop> hops = {{{0, 1e-9}, {0, 1e-9}}};
   const auto best = min_bottleneck(line, seats, hops);
   ASSERT_TRUE(best);
   EXPECT_EQ(best->cuts, (std::vector<std::size_t>{0, 3, 6}));
@@ -215,7 +216,7 @@ TEST(MinIteration, CompressesACutAsFarAsTheBoundAsks) {
   Line line = line_of({2, 2});
   line.forward_bytes[1] = line.backward_bytes[1] = 10;
   const std::vector<Seat> seats(2, Seat{0, infinity, 1});
-  const std::vector<Hop> hops = {{0, 1, 0, 1}};
+  const std::vector<Hop> hops = {{{0, 1}, {0, 1}}};
   const auto dense = min_iteration(line, seats, hops, {8, 1 - 1e-9, {}, false, 100});
   ASSERT_TRUE(dense);
   EXPECT_EQ(dense->seats.size(), 1u);

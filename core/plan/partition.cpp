@@ -24,7 +24,7 @@ Partition priced(const Line& line, std::span<const Seat> seats, std::span<const 
     result.bottleneck_s = std::max(result.bottleneck_s, part_s);
     if (k == 0) continue;
     check(result.seats[k] == result.seats[k - 1] + 1, "hops join neighbouring seats");
-    const Crossing cut = crossing(line, hops[result.seats[k - 1]], result.cuts[k], pricing.relief, bound_s);
+    const TransferTime cut = crossing(line, hops[result.seats[k - 1]], result.cuts[k], pricing.relief, bound_s);
     result.fill_s += cut.fill_s;
     result.bottleneck_s = std::max(result.bottleneck_s, cut.busy_s);
   }

@@ -49,11 +49,14 @@ struct Seat {
   double in_flight = 1;  ///< micro-batches whose activations it holds
 };
 
-/// From one device of the order to the next, and back. A transfer occupies its channel for bytes x s_per_byte; its
-/// latency delays it besides (core/plan/traffic.h).
+/// From one device of the order to the next, and back. A transfer takes latency + bytes x s_per_byte and occupies its
+/// channel for the second term (core/plan/traffic.h); where `contention` transfers like it share the narrowest link,
+/// that link is occupied as many times as long.
+struct Direction {
+  double latency_s = 0, s_per_byte = 0, contention = 1;
+};
 struct Hop {
-  double forward_latency_s = 0, forward_s_per_byte = 0;
-  double backward_latency_s = 0, backward_s_per_byte = 0;
+  Direction forward, backward;
 };
 
 /// Codecs that adapt can shrink what crosses a cut, up to `relief` times, where a bound asks for it. 1: never.
@@ -99,6 +102,7 @@ struct IterationOptions {
   CutPricing pricing;
   bool may_stop_early = false;
   std::size_t max_bounds = 40;
+  double first_bound_s = std::numeric_limits<double>::infinity();
 };
 std::optional<Partition> min_iteration(const Line&, std::span<const Seat>, std::span<const Hop>,
                                        const IterationOptions&);

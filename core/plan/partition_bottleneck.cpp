@@ -53,7 +53,7 @@ class BottleneckSearch {
 /// Whether the boundary before seat p + 1 may be at `cut`.
 bool BottleneckSearch::crosses_within(std::size_t p, std::size_t cut, double bound_s) const {
   if (p + 1 == seats_.size()) return cut == num_units_;
-  return forward_s(line_, hops_[p], cut) <= bound_s && backward_s(line_, hops_[p], cut) <= bound_s;
+  return busy_s(line_, hops_[p], cut) <= bound_s;
 }
 
 /// No plan is below its dearest boundary's cheapest cut, nor below the share of all work if every seat were the fastest
@@ -62,8 +62,7 @@ double BottleneckSearch::lower_bound_s() const {
   double bound = 0;
   for (std::size_t p = 0; p + 1 < seats_.size(); ++p) {
     double cheapest = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 1; i < num_units_; ++i)
-      cheapest = std::min(cheapest, std::max(forward_s(line_, hops_[p], i), backward_s(line_, hops_[p], i)));
+    for (std::size_t i = 1; i < num_units_; ++i) cheapest = std::min(cheapest, busy_s(line_, hops_[p], i));
     bound = std::max(bound, cheapest);
   }
   double work = 0;
@@ -84,7 +83,8 @@ double BottleneckSearch::upper_bound_s() const {
   double bound = 0;
   for (const Seat& seat : seats_) bound = std::max(bound, line_.time_s[seat.speed_class].back());
   for (const Hop& hop : hops_)
-    bound = std::max(bound, bytes * std::max(hop.forward_s_per_byte, hop.backward_s_per_byte));
+    for (const Direction& way : {hop.forward, hop.backward})
+      bound = std::max(bound, bytes * way.s_per_byte * way.contention);
   return bound;
 }
 

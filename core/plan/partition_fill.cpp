@@ -63,7 +63,7 @@ void FillSearch::price_ends(std::size_t p, const FillOptions& options) {
   for (std::size_t i = 0; i < num_units_; ++i) {
     priced_end_[i] = infinity;
     if (last || after_[i] == infinity) continue;
-    const Crossing cut = crossing(line_, hops_[p], i, options.pricing.relief, options.bound_s);
+    const TransferTime cut = crossing(line_, hops_[p], i, options.pricing.relief, options.bound_s);
     priced_end_[i] = time[i] + cut.fill_s + after_[i];
   }
   priced_end_[num_units_] = last || options.may_stop_early ? time[num_units_] : infinity;
@@ -137,7 +137,7 @@ std::optional<Partition> min_iteration(const Line& line, std::span<const Seat> s
                                        const IterationOptions& options) {
   check(hops.size() + 1 == seats.size(), "a hop between neighbouring seats");
   FillSearch search(line, seats, hops);
-  FillOptions fill{infinity, options.pricing, options.may_stop_early};
+  FillOptions fill{options.first_bound_s, options.pricing, options.may_stop_early};
   std::optional<Partition> best;
   for (std::size_t tried = 0; tried < options.max_bounds; ++tried) {
     std::optional<Partition> found = search.run(fill);

@@ -25,30 +25,30 @@ struct MemoryTerms {
   }
 };
 
-inline double forward_s(const Line& line, const Hop& hop, std::size_t cut) {
-  return line.forward_bytes[cut] * hop.forward_s_per_byte;
-}
-inline double backward_s(const Line& line, const Hop& hop, std::size_t cut) {
-  return line.backward_bytes[cut] * hop.backward_s_per_byte;
-}
-
-/// What a transfer occupies its channel for, under a bound: `dense_s` where that keeps it; else it shrinks just as far
-/// as the bound asks; infinite where even all the relief does not help.
-inline double within_bound_s(double dense_s, double relief, double bound_s) {
-  if (dense_s <= bound_s) return dense_s;
-  return dense_s / relief <= bound_s ? bound_s : std::numeric_limits<double>::infinity();
-}
-
-/// The boundary at `cut`: the busier direction, and what both add to the fill.
-struct Crossing {
+/// How long a transfer occupies its narrowest link per micro-batch, and what it adds to the fill.
+struct TransferTime {
   double busy_s, fill_s;
 };
-inline Crossing crossing(const Line& line, const Hop& hop, std::size_t cut, double relief, double bound_s) {
-  const double out_s = within_bound_s(forward_s(line, hop, cut), relief, bound_s);
-  const double back_s = within_bound_s(backward_s(line, hop, cut), relief, bound_s);
-  const double latency_s = (line.forward_bytes[cut] > 0 ? hop.forward_latency_s : 0) +
-                           (line.backward_bytes[cut] > 0 ? hop.backward_latency_s : 0);
-  return {std::max(out_s, back_s), out_s + back_s + latency_s};
+
+/// Under a bound: dense where that keeps it; else it shrinks just as far as the bound asks; infinite where even all the
+/// relief does not help.
+inline TransferTime transfer(double bytes, const Direction& way, double relief, double bound_s) {
+  if (bytes <= 0) return {0, 0};
+  const double dense_s = bytes * way.s_per_byte, busy_s = dense_s * way.contention;
+  if (busy_s <= bound_s) return {busy_s, dense_s + way.latency_s};
+  if (busy_s / relief <= bound_s) return {bound_s, bound_s / way.contention + way.latency_s};
+  return {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+}
+
+/// The boundary at `cut`: the busier direction, and the sum of both.
+inline TransferTime crossing(const Line& line, const Hop& hop, std::size_t cut, double relief, double bound_s) {
+  const TransferTime out = transfer(line.forward_bytes[cut], hop.forward, relief, bound_s);
+  const TransferTime back = transfer(line.backward_bytes[cut], hop.backward, relief, bound_s);
+  return {std::max(out.busy_s, back.busy_s), out.fill_s + back.fill_s};
+}
+inline double busy_s(const Line& line, const Hop& hop, std::size_t cut) {
+  return std::max(line.forward_bytes[cut] * hop.forward.s_per_byte * hop.forward.contention,
+                  line.backward_bytes[cut] * hop.backward.s_per_byte * hop.backward.contention);
 }
 
 }  // namespace fusion::partition_detail
