@@ -31,13 +31,20 @@ void uniform_topk(Schedule& schedule, double ratio, const Graph& graph, const Co
 
 constexpr double usual_ratio = 100;
 constexpr std::array rows = {
-    CompressionRow{"none", "every cut tensor as it is", false, 1, dense<CodecKind::none>},
-    CompressionRow{"fp16", "every cut tensor as fp16", false, 1, dense<CodecKind::fp16>},
-    CompressionRow{"bf16", "every cut tensor as bf16", false, 1, dense<CodecKind::bf16>},
-    CompressionRow{"int8", "every cut tensor as int8 in blocks", false, 1, dense<CodecKind::int8>},
-    CompressionRow{"uniform-topk", "top-k at one element ratio everywhere", true, usual_ratio, uniform_topk},
-    CompressionRow{"adatopk", "top-k, the more the slower the link; R at the slowest", true, usual_ratio, adatopk},
-    CompressionRow{"adatopk-slack", "top-k only as far as no link is the bottleneck", false, 1, adatopk_slack},
+    CompressionRow{"none", "every cut tensor as it is", false, 1, CodecKind::none, Reach::everywhere,
+                   dense<CodecKind::none>},
+    CompressionRow{"fp16", "every cut tensor as fp16", false, 1, CodecKind::fp16, Reach::everywhere,
+                   dense<CodecKind::fp16>},
+    CompressionRow{"bf16", "every cut tensor as bf16", false, 1, CodecKind::bf16, Reach::everywhere,
+                   dense<CodecKind::bf16>},
+    CompressionRow{"int8", "every cut tensor as int8 in blocks", false, 1, CodecKind::int8, Reach::everywhere,
+                   dense<CodecKind::int8>},
+    CompressionRow{"uniform-topk", "top-k at one element ratio everywhere", true, usual_ratio, CodecKind::topk,
+                   Reach::everywhere, uniform_topk},
+    CompressionRow{"adatopk", "top-k, the more the slower the link; R at the slowest", true, usual_ratio,
+                   CodecKind::topk, Reach::by_link, adatopk},
+    CompressionRow{"adatopk-slack", "top-k only as far as no link is the bottleneck", false, 1, CodecKind::topk,
+                   Reach::by_need, adatopk_slack},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 //   adatopk-slack                      the smallest r_e at which no edge is the bottleneck
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,13 @@
 namespace fusion {
 
 struct CompressionRow;
+
+/// Which edges a row compresses: what a policy has to know before there are any.
+enum class Reach : std::uint8_t {
+  everywhere,  ///< every edge alike
+  by_link,     ///< the slowest edge by the whole ratio, faster ones by less
+  by_need      ///< an edge that would be the bottleneck, until it is not
+};
 
 /// A row and its setting: "adatopk:100".
 struct Compression {
@@ -27,6 +35,8 @@ struct CompressionRow {
   std::string_view help;
   bool takes_ratio;
   double default_ratio;
+  CodecKind codec;
+  Reach reach;
   /// Sets `activation` and `gradient` of every edge of the schedule.
   void (*apply)(Schedule&, double ratio, const Graph&, const Costs&, const Platform&);
 };
