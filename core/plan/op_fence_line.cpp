@@ -101,14 +101,13 @@ class LineBuilder {
     for (std::size_t t = 0; t < keepers.size(); ++t) add_keepers(keepers[t], bytes(bytes_of(input_.graph.tensors[t])));
   }
 
+  /// With recompute what is kept lives for one micro-batch only, and is counted with each keeper.
   void add_keepers(const std::vector<std::size_t>& units, double size) {
-    for (std::size_t k = 0; k < units.size(); ++k) {
-      const bool counted = k > 0 && units[k] - units[k - 1] <= near_units;
-      if (!counted)
-        add_to_unit(line_.kept_bytes, units[k], size);
-      else if (!line_.recompute)
+    for (std::size_t k = 0; k < units.size(); ++k)
+      if (k > 0 && units[k] - units[k - 1] <= near_units && !line_.recompute)
         add_to_cuts(line_.kept_at_start_bytes, units[k - 1] + 1, units[k], size);
-    }
+      else
+        add_to_unit(line_.kept_bytes, units[k], size);
   }
 
   /// The wire size in both directions. Codecs that adapt are left to the search: it sees dense bytes and may shrink

@@ -5,7 +5,7 @@
 
 #include "core/plan/compression.h"
 #include "core/plan/policies.h"
-#include "tests/support/planning.h"
+#include "tests/support/plan_cases.h"
 
 namespace fusion {
 
