@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 #include "core/platform/import_export.h"
 #include "core/platform/platform.h"
 
@@ -74,6 +75,32 @@ TEST(ShippedPlatforms, DirectoryCanBeChosen) {
   EXPECT_THROW(find_gpu("RTX 4090"), InputError);
   ::unsetenv("FUSION_PLATFORMS");
   EXPECT_FALSE(list_platforms().empty());
+}
+
+/// The TOML blocks of the page that documents the format.
+std::vector<std::string> documented_examples() {
+  const std::string page = read_text(platforms_directory() / "README.md"), open = "```toml\n", close = "```";
+  std::vector<std::string> blocks;
+  for (auto at = page.find(open); at != std::string::npos; at = page.find(open, at)) {
+    at += open.size();
+    blocks.push_back(page.substr(at, page.find(close, at) - at));
+  }
+  return blocks;
+}
+
+TEST(ShippedPlatforms, DocumentedExamplesLoad) {
+  const auto blocks = documented_examples();
+  ASSERT_EQ(blocks.size(), 2u);
+  const std::string path = testing::TempDir() + "documented.toml";
+  std::vector<Platform> platforms;
+  for (const auto& block : blocks) {
+    write_text(path, block);
+    platforms.push_back(load_platform(path));
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(platforms[0].devices.size(), 9u);
+  EXPECT_DOUBLE_EQ(route(platforms[0], "home", "d1.gpu3").bandwidth.value, 20 * mbps);
+  EXPECT_DOUBLE_EQ(route(platforms[1], "west0", "east3").bandwidth.value, 1.17 * gbps);
 }
 
 TEST(ShippedPlatforms, PairAndLansAreWhatTheySay) {
