@@ -45,7 +45,7 @@ std::int64_t read_count(const TomlTable& table, std::string_view key, std::int64
 }
 
 std::string read_name(const TomlTable& table) {
-  const std::string name = table.string("name");
+  std::string name = table.string("name");
   if (!is_name(name)) throw table.error("name", not_a_name(name));
   return name;
 }
