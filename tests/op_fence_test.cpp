@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <iostream>
 
 #include "core/base/error.h"
+#include "core/graph/models.h"
 #include "core/plan/chain_optimal.h"
 #include "core/plan/linear_order.h"
 #include "core/plan/op_fence_judge.h"
@@ -83,6 +86,67 @@ TEST(OpFence, NeverWorseThanTheOtherPolicies) {
       } catch (const Infeasible&) {
       }
   }
+}
+
+/// The same on the real thing: no worse than any other policy, whatever crosses the cuts.
+TEST(OpFence, NeverWorseOnOurTestbeds) {
+  const Graph graph = load_model("gpt2", {});
+  const Costs costs = estimate(graph);
+  for (const char* name : {"testbed-1", "testbed-3", "asymmetric-a40"}) {
+    const Platform platform = load_platform(name);
+    const Schedule request = schedule_of(graph, {}, 8);
+    for (const char* text : {"none", "uniform-topk:100", "adatopk:100", "adatopk-slack"}) {
+      const Compression compression = parse_compression(text);
+      const PolicyInput input{graph, costs, platform, request, compression};
+      const Judged found = judge(input, op_fence(input));
+      EXPECT_TRUE(found.fits());
+      for (const auto place : {equal_number, equal_compute, random_placement, chain_optimal}) {
+        const Judged other = judge(input, place(input));
+        EXPECT_TRUE(!other.fits() || found.iteration <= other.iteration) << name << " " << text;
+      }
+    }
+  }
+}
+
+// gpt2-xl takes 16 bytes for each of 1.56 G parameters, 25 GB: no RTX 4090 holds it, several together do.
+TEST(OpFence, FindsAPlacementWhereNoSingleDeviceFits) {
+  const Graph graph = load_model("gpt2-xl", {});
+  const Costs costs = estimate(graph);
+  const Platform platform = load_platform("lan4");
+  const Schedule request = schedule_of(graph, {}, 8);
+  const Compression none = parse_compression("none");
+  const PolicyInput input{graph, costs, platform, request, none};
+  EXPECT_FALSE(judge(input, cut_line(linear_order(graph), std::array{std::size_t{0}, linear_order(graph).size()},
+                                     std::array{DeviceId(std::size_t{0})}))
+                   .fits());
+  EXPECT_TRUE(judge(input, op_fence(input)).fits());
+}
+
+// Beyond what is searched exhaustively, and with more devices than are of use.
+TEST(OpFence, ManyDevicesAndOps) {
+  const Graph graph = chain_graph(2000, 64, 64);
+  const Costs costs = estimate(graph);
+  std::vector<double> speeds;
+  for (int d = 0; d < 200; ++d) speeds.push_back(1e9 * (1 + d % 3));
+  const Platform platform = star_platform(speeds, BytesPerSecond(1e7), Seconds(0.001));
+  const Schedule request = schedule_of(graph, {}, 16);
+  const Compression none = parse_compression("none");
+  const PolicyInput input{graph, costs, platform, request, none};
+  Schedule schedule = request;
+  schedule.stages = op_fence(input);
+  schedule.edges = cut_edges(graph, schedule.stages);
+  EXPECT_NO_THROW(validate(schedule, graph, platform, "op-fence"));
+  EXPECT_GT(schedule.stages.size(), 1u);
+  EXPECT_LE(judge(input, schedule.stages).iteration, judge(input, equal_compute(input)).iteration);
+}
+
+TEST(OpFence, OneOpOneDevice) {
+  const Graph graph = chain_graph(1);
+  const Costs costs = estimate(graph);
+  const Platform platform = star_platform({1e9}, BytesPerSecond(1e6));
+  const Schedule request = schedule_of(graph, {}, 1);
+  const Compression none = parse_compression("none");
+  EXPECT_EQ(op_fence({graph, costs, platform, request, none}), (std::vector<Stage>{stage_of(0, 0, 2)}));
 }
 
 /// Valid schedules on every kind of network: convex, in pipeline order, a device each.

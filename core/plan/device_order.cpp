@@ -10,8 +10,7 @@ namespace fusion {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr std::size_t max_starts = 16;       ///< of nearest neighbour
-constexpr std::size_t max_sweeps = 30;       ///< of local search
+constexpr std::size_t many_places = 250;     ///< beyond, less effort per place
 constexpr std::size_t max_moved = 3;         ///< places that Or-opt moves together
 constexpr double least_improvement = 1e-12;  ///< relative; less is rounding
 
@@ -29,6 +28,9 @@ std::vector<std::size_t> nearest_neighbour_path(const SquareMatrix& costs, std::
   return path;
 }
 
+std::size_t max_starts(std::size_t num_places) { return num_places <= many_places ? 16 : 4; }
+std::size_t max_sweeps(std::size_t num_places) { return num_places <= many_places ? 30 : 3; }
+
 /// Improves a path in place. Sums of the path as it stands and of its reverse make the price of any reversal O(1),
 /// though costs are directed.
 class PathSearch {
@@ -38,7 +40,7 @@ class PathSearch {
   }
 
   std::vector<std::size_t> run() {
-    for (std::size_t sweep = 0; sweep < max_sweeps; ++sweep)
+    for (std::size_t sweep = 0; sweep < max_sweeps(size()); ++sweep)
       if (!(reverse_segments() | move_segments())) break;
     return path_;
   }
@@ -169,7 +171,7 @@ std::vector<std::size_t> local_search_path(const SquareMatrix& costs) {
   if (costs.size == 0) return {};
   std::vector<std::size_t> best;
   double best_cost = infinity;
-  const std::size_t stride = (costs.size + max_starts - 1) / max_starts;
+  const std::size_t stride = (costs.size + max_starts(costs.size) - 1) / max_starts(costs.size);
   for (std::size_t start = 0; start < costs.size; start += stride) {
     std::vector<std::size_t> path = nearest_neighbour_path(costs, start);
     if (const double cost = path_cost(costs, path); cost < best_cost) {

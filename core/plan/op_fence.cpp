@@ -24,7 +24,6 @@ constexpr std::size_t num_improved = 4;               ///< starts that local sea
 constexpr std::size_t work_of_improving = 3'000'000;  ///< steps of the dynamic programme, per start
 constexpr std::size_t work_of_fine_cuts = 40'000'000;
 constexpr std::size_t num_finalists = 24;
-constexpr std::size_t num_refined = 3;
 constexpr std::size_t ops_judged = 60'000;  ///< in all while refining: judging takes time in proportion to the ops
 
 /// Pretended memory, when nothing fits what there is: the line may have overestimated the need.
@@ -158,12 +157,16 @@ class OpFence {
     }
   }
 
+  /// From the best on, as long as there is effort left; one placement takes a third of it at most.
   void refine_best() {
     std::ranges::stable_sort(judged_, better);
-    std::size_t max_judged = std::clamp<std::size_t>(ops_judged / input_.graph.ops.size(), 12, 2000);
-    for (std::size_t i = 0; i < std::min(num_refined, judged_.size()); ++i) {
-      std::size_t share = max_judged / num_refined;
+    std::size_t left = std::clamp<std::size_t>(ops_judged / input_.graph.ops.size(), 12, 2000);
+    const std::size_t most = left / 3;
+    for (std::size_t i = 0; i < judged_.size() && left > 0; ++i) {
+      std::size_t share = std::min(most, left);
+      left -= share;
       judged_[i] = refine(input_, layouts_.front().units, groups_, judged_[i], share);
+      left += share;
     }
   }
 

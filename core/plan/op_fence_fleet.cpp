@@ -48,13 +48,7 @@ class OrderFinder {
   }
 
   std::vector<std::vector<DeviceId>> run() {
-    const SquareMatrix weights = bandwidths(platform_, groups_);
-    std::vector<std::vector<Groups>> clusterings;
-    for (const double resolution : resolutions) {
-      std::vector<Groups> clusters = members_of(louvain(weights, resolution));
-      for (Groups& cluster : clusters) cluster = path_through(cluster);
-      if (std::ranges::find(clusterings, clusters) == clusterings.end()) clusterings.push_back(std::move(clusters));
-    }
+    const std::vector<std::vector<Groups>> clusterings = find_clusterings();
     for (const auto& clusters : clusterings) add_paths(clusters);
     for (const auto& clusters : clusterings)
       for (std::size_t c = 0; c < std::min(clusters.size(), max_single_clusters); ++c) add_cluster(clusters[c]);
@@ -65,6 +59,19 @@ class OrderFinder {
   }
 
  private:
+  /// The different ones among the resolutions, each cluster's members in pipeline order.
+  std::vector<std::vector<Groups>> find_clusterings() const {
+    const SquareMatrix weights = bandwidths(platform_, groups_);
+    std::vector<std::vector<Groups>> clusterings;
+    for (const double resolution : resolutions) {
+      std::vector<Groups> clusters = members_of(louvain(weights, resolution));
+      if (std::ranges::find(clusterings, clusters) == clusterings.end()) clusterings.push_back(std::move(clusters));
+    }
+    for (std::vector<Groups>& clusters : clusterings)
+      for (Groups& cluster : clusters) cluster = path_through(cluster);
+    return clusterings;
+  }
+
   double hop_cost(std::size_t a, std::size_t b) const {
     const auto [from, to] = ends(groups_[a], groups_[b]);
     return (transfer_time(platform_, from, to, message_.activation) +

@@ -1,10 +1,14 @@
 // Topological orders of the units by list scheduling: of the units whose inputs are done, a rule picks the next.
 #include <algorithm>
+#include <random>
 
 #include "core/plan/op_fence_line.h"
 
 namespace fusion {
 namespace {
+
+constexpr std::size_t few_units = 24;  ///< so few that random orders besides cost next to nothing
+constexpr std::size_t num_random_orders = 9;
 
 /// The units as a DAG, with the bytes that wait between them.
 class UnitDag {
@@ -84,6 +88,11 @@ std::vector<std::vector<Unit>> orders_to_try(const Graph& graph) {
       if (dag.growth(ready[i], waiting) <= dag.growth(ready[best], waiting)) best = i;  // ties: the latest
     return best;
   }));
+  if (own.size() <= few_units) {
+    std::mt19937_64 random(own.size());
+    for (std::size_t i = 0; i < num_random_orders; ++i)
+      tried.push_back(dag.order([&](const auto& ready, const auto&) { return random() % ready.size(); }));
+  }
 
   std::vector<std::vector<Unit>> orders;
   for (std::size_t i = 0; i < tried.size(); ++i) {

@@ -30,19 +30,20 @@ class FillSearch {
         seats_(seats),
         hops_(hops),
         num_units_(line.num_units()),
+        memory_end_(seats.size() * (num_units_ + 1)),
         next_cut_(seats.size() * (num_units_ + 1)),
         after_(num_units_ + 1),
         from_(num_units_ + 1),
         priced_end_(num_units_ + 1),
-        largest_end_(num_units_ + 1),
-        smallest_start_(num_units_ + 1),
-        window_(num_units_ + 1) {}
+        window_(num_units_ + 1) {
+    for (std::size_t p = 0; p < seats.size(); ++p) bound_by_memory(p);
+  }
 
   std::optional<Partition> run(const FillOptions&);
 
  private:
+  void bound_by_memory(std::size_t p);
   void price_ends(std::size_t p, const FillOptions&);
-  void bound_memory(std::size_t p);
   void choose_ends(std::size_t p, double bound_s);
   Partition read_back(std::size_t first_seat, const FillOptions&) const;
 
@@ -50,12 +51,26 @@ class FillSearch {
   std::span<const Seat> seats_;
   std::span<const Hop> hops_;
   std::size_t num_units_;
-  std::vector<std::uint32_t> next_cut_;               ///< [p][j]: where seat p ends when it starts at j
-  std::vector<double> after_, from_;                  ///< g of the next seat and of this one, by start
-  std::vector<double> priced_end_;                    ///< X_p(i) + C_p(i) + g_(p+1)(i)
-  std::vector<double> largest_end_, smallest_start_;  ///< memory terms made monotone
+  std::vector<std::uint32_t> memory_end_;  ///< [p][j]: the last end that memory allows seat p when it starts at j
+  std::vector<std::uint32_t> next_cut_;    ///< [p][j]: the end that is best
+  std::vector<double> after_, from_;       ///< g of the next seat and of this one, by start
+  std::vector<double> priced_end_;         ///< X_p(i) + C_p(i) + g_(p+1)(i)
   std::vector<std::uint32_t> window_;
 };
+
+/// Ends before which every end fits, for starts after which every start fits at least as well: monotone in both.
+void FillSearch::bound_by_memory(std::size_t p) {
+  const MemoryTerms memory(line_, seats_[p]);
+  std::uint32_t* const memory_end = &memory_end_[p * (num_units_ + 1)];
+  std::vector<double>& smallest_start = from_;  // free until the first run
+  double smallest = infinity;
+  for (std::size_t j = num_units_ + 1; j-- > 0;) smallest_start[j] = smallest = std::min(smallest, memory.at_start(j));
+  std::size_t end = 0;
+  for (std::size_t j = 0; j <= num_units_; ++j) {
+    while (end < num_units_ && memory.at_end(end + 1) <= seats_[p].memory_bytes + smallest_start[j]) ++end;
+    memory_end[j] = static_cast<std::uint32_t>(end);
+  }
+}
 
 void FillSearch::price_ends(std::size_t p, const FillOptions& options) {
   const auto& time = line_.time_s[seats_[p].speed_class];
@@ -69,18 +84,9 @@ void FillSearch::price_ends(std::size_t p, const FillOptions& options) {
   priced_end_[num_units_] = last || options.may_stop_early ? time[num_units_] : infinity;
 }
 
-void FillSearch::bound_memory(std::size_t p) {
-  const MemoryTerms memory(line_, seats_[p]);
-  double largest = -infinity, smallest = infinity;
-  for (std::size_t i = 0; i <= num_units_; ++i) {
-    largest_end_[i] = largest = std::max(largest, memory.at_end(i));
-    const std::size_t j = num_units_ - i;
-    smallest_start_[j] = smallest = std::min(smallest, memory.at_start(j));
-  }
-}
-
 void FillSearch::choose_ends(std::size_t p, double bound_s) {
   const auto& time = line_.time_s[seats_[p].speed_class];
+  const std::uint32_t* const memory_end = &memory_end_[p * (num_units_ + 1)];
   std::uint32_t* const next_cut = &next_cut_[p * (num_units_ + 1)];
   // window_[head, tail) holds ends, falling, whose priced ends rise towards the head's side of the line.
   std::size_t head = 0, tail = 0;
@@ -91,8 +97,7 @@ void FillSearch::choose_ends(std::size_t p, double bound_s) {
       while (tail > head && priced_end_[window_[tail - 1]] >= priced_end_[end]) --tail;
       window_[tail++] = static_cast<std::uint32_t>(end);
     }
-    const double room = seats_[p].memory_bytes + smallest_start_[j];
-    while (head < tail && (time[window_[head]] - time[j] > bound_s || largest_end_[window_[head]] > room)) ++head;
+    while (head < tail && (window_[head] > memory_end[j] || time[window_[head]] - time[j] > bound_s)) ++head;
     from_[j] = head < tail ? priced_end_[window_[head]] - time[j] : infinity;
     if (head < tail) next_cut[j] = window_[head];
   }
@@ -113,7 +118,6 @@ std::optional<Partition> FillSearch::run(const FillOptions& options) {
   double least = infinity;
   for (std::size_t p = seats_.size(); p-- > 0;) {
     price_ends(p, options);
-    bound_memory(p);
     choose_ends(p, options.bound_s);
     if (from_[0] < least) {
       least = from_[0];
