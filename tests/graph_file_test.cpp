@@ -167,6 +167,15 @@ TEST_F(GraphFile, OptionsThatTheFileDoesNotUseAreRefused) {
   EXPECT_THAT(refusal(input + linear("a", "\"x\""), {.micro_batch = 0}), HasSubstr("micro_batch"));
 }
 
+// A chain written upside down: the first op reads the second, and so on; as deep as files get.
+TEST_F(GraphFile, LongCyclesAndChainsAreFollowed) {
+  constexpr int length = 20'000;
+  std::string text = input;
+  for (int i = 0; i < length; ++i)
+    text += linear("a" + std::to_string(i), "\"a" + std::to_string((i + 1) % length) + "\"");
+  EXPECT_THAT(refusal(text), HasSubstr("a7 <- a8 <- … <- a0 (20000 ops)"));
+}
+
 // Cutting the file anywhere, or flipping a byte of it, gives a graph or a message, never anything else.
 TEST_F(GraphFile, DamagedFilesNeverCrash) {
   const std::string text = read_text(unet);

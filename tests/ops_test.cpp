@@ -113,6 +113,17 @@ TEST(Ops, AttentionKeepsItsProbabilitiesUnlessFused) {
   }
 }
 
+// A million tokens: 2^40 scores a head are no tensor, but fused attention has none.
+TEST(Ops, FusedAttentionTakesLongSequences) {
+  const auto build = [](bool flash) {
+    return after_linear({1, 1 << 20, 8}, [&](GraphBuilder& net, TensorId x) {
+      net.add(OpKind::attention, "op", {x, x, x}, {{"heads", 2}, {"flash", flash}});
+    });
+  };
+  EXPECT_EQ(build(true).costs().forward, Flops(4.0 * (1 << 20) * (1 << 20) * 8));
+  EXPECT_THROW(build(false), InputError);
+}
+
 // [1, 2, 3] x [1, 3, 3]: 6 outputs of 3 multiply-adds = 36; a gradient for each input that needs one.
 TEST(Ops, MatmulGradientsOnlyWhereNeeded) {
   const auto one = after_linear({1, 3, 3}, [](GraphBuilder& net, TensorId x) {

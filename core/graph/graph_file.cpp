@@ -21,8 +21,8 @@
 // B, T and dtype come from the options of a run (ModelOptions), so one file serves any micro-batch.
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <map>
-#include <set>
 #include <stdexcept>
 
 #include "core/base/error.h"
@@ -124,20 +124,24 @@ const std::size_t* maker_of(std::string_view tensor, const Makers& makers) {
   return found == makers.end() ? nullptr : &found->second;
 }
 
-/// A way from entry `from` back to `goal` along inputs, `from` first; empty where there is none.
-std::vector<std::size_t> path_back(const std::vector<Entry>& entries, const Makers& makers, std::size_t from,
-                                   std::size_t goal, std::set<std::size_t>& seen) {
-  if (from == goal) return {from};
-  if (!seen.insert(from).second) return {};
-  for (const std::string& input : entries[from].inputs) {
-    const std::size_t* maker = maker_of(input, makers);
-    if (maker == nullptr) continue;
-    std::vector<std::size_t> path = path_back(entries, makers, *maker, goal, seen);
-    if (path.empty()) continue;
-    path.insert(path.begin(), from);
-    return path;
-  }
-  return {};
+/// The shortest way from entry `from` to `goal` along inputs, both included; empty where there is none.
+std::vector<std::size_t> path_along_inputs(const std::vector<Entry>& entries, const Makers& makers, std::size_t from,
+                                           std::size_t goal) {
+  constexpr std::size_t unseen = SIZE_MAX;
+  std::vector<std::size_t> reader_of(entries.size(), unseen), queue = {from};
+  reader_of[from] = from;
+  for (std::size_t next = 0; next < queue.size() && reader_of[goal] == unseen; ++next)
+    for (const std::string& input : entries[queue[next]].inputs) {
+      const std::size_t* maker = maker_of(input, makers);
+      if (maker == nullptr || reader_of[*maker] != unseen) continue;
+      reader_of[*maker] = queue[next];
+      queue.push_back(*maker);
+    }
+  if (reader_of[goal] == unseen) return {};
+  std::vector<std::size_t> path = {goal};
+  while (path.back() != from) path.push_back(reader_of[path.back()]);
+  std::ranges::reverse(path);
+  return path;
 }
 
 /// Why entry `reader` can't read `input`: a cycle, an op that stands below, or no such tensor.
@@ -149,13 +153,14 @@ std::string explain(const std::vector<Entry>& entries, const Makers& makers, std
     for (const Tensor& tensor : net.tensors()) names.push_back(tensor.name);
     return "tensor " + unknown_name(input, names);
   }
-  std::set<std::size_t> seen;
-  const auto path = path_back(entries, makers, *maker, reader, seen);
+  const auto path = path_along_inputs(entries, makers, *maker, reader);
   if (path.empty())
     return "\"" + input + "\" is made by an op that stands below; move \"" + entries[*maker].name + "\" above \"" +
            entries[reader].name + '"';
+  constexpr std::size_t shown = 8;
   std::string cycle = entries[reader].name;
-  for (const std::size_t step : path) cycle += " <- " + entries[step].name;
+  for (std::size_t i = 0; i < std::min(path.size(), shown); ++i) cycle += " <- " + entries[path[i]].name;
+  if (path.size() > shown) cycle += " <- … <- " + entries[reader].name + " (" + std::to_string(path.size()) + " ops)";
   return "a cycle: " + cycle + "; a graph has none";
 }
 

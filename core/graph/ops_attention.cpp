@@ -40,7 +40,7 @@ std::vector<OutputSpec> infer_attention(const OpView& view) {
           "a causal mask needs as many queries as keys, q and k are " + to_string(q) + " and " + to_string(k));
   require(view.op.real("rotary_base") >= 0, view, "rotary_base must not be negative (0: no rotary positions)");
   check_heads(view);
-  num_scores(view);
+  if (!view.op.flag("flash")) num_scores(view);  // they must fit a tensor
   return {{q, view.inputs[0]->dtype}};
 }
 
@@ -51,13 +51,13 @@ std::vector<OutputSpec> infer_attention(const OpView& view) {
 OpCosts attention_costs(const OpView& view) {
   const double f = 4 * elements(*view.inputs[0]) * static_cast<double>(shape_of(view, 1)[1]);
   OpCosts costs{.forward = Flops(f), .input_gradient = Flops(2 * f), .keeps_inputs = true};
-  const std::int64_t scores = num_scores(view);
   if (view.op.flag("flash")) {
+    const Shape& q = shape_of(view, 0);
     costs.keeps_outputs = true;
-    costs.kept_extra = Bytes(scores / shape_of(view, 1)[1] * size_of(DType::fp32));
+    costs.kept_extra = Bytes(num_elements({q[0], view.op.integer("heads"), q[1]}) * size_of(DType::fp32));
     costs = with_traffic(view, costs);
   } else {
-    const Bytes through_memory(scores * size_of(view.compute_dtype));
+    const Bytes through_memory(num_scores(view) * size_of(view.compute_dtype));
     costs = with_traffic(view, costs);
     costs.kept_extra = through_memory;
     costs.forward_bytes += 4 * through_memory;
