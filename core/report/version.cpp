@@ -1,0 +1,7 @@
+#include "core/report/version.h"
+
+namespace fusion {
+
+std::string_view version() { return FUSION_VERSION; }
+
+}  // namespace fusion

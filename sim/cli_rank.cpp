@@ -1,0 +1,130 @@
+// fusion-sim rank: every policy with every compression, simulated, in one table.
+#include "core/base/file.h"
+#include "core/plan/run_config.h"
+#include "sim/cli.h"
+#include "sim/progress.h"
+#include "sim/rank.h"
+#include "sim/simulate.h"
+
+namespace fusion::sim {
+namespace {
+
+struct Options {
+  Output output;
+  RunFlags run;
+  std::vector<std::string> policies = {"all"}, compressions = {"all"};
+  std::string network = "ideal", to, best;
+};
+
+bool is_all(const std::vector<std::string>& names) { return names.size() == 1 && names.front() == "all"; }
+
+RankRequest request_of(const Options& options) {
+  RankRequest request{options.run.resolve(), options.policies, options.compressions, options.network};
+  if (is_all(request.policies)) request.policies = all_policies();
+  if (is_all(request.compressions)) request.compressions = all_compressions(0);
+  for (const std::string& policy : request.policies) find_policy(policy);                // a wrong name fails before
+  for (const std::string& compress : request.compressions) parse_compression(compress);  // the work begins
+  return request;
+}
+
+Table table_of(const Ranking& ranking) {
+  Table table({{"", Align::right},
+               {"policy"},
+               {"compression"},
+               {"predicted", Align::right},
+               {"simulated", Align::right},
+               {"samples/s", Align::right},
+               {"speed-up", Align::right},
+               {"devices", Align::right},
+               {"mean bubble", Align::right},
+               {"wire bytes", Align::right}});
+  std::size_t place = 0;
+  for (const RankRow& row : ranking.rows) {
+    if (!row.report) {
+      table.add({"-", row.policy, row.compress, "-", "infeasible", "-", "-", "-", "-", "-"}, Emphasis::faint);
+      continue;
+    }
+    const Report& report = *row.report;
+    double bubble = 0;
+    Bytes bytes{};
+    for (const DeviceReport& device : report.devices) bubble += device.bubble_fraction;
+    for (const LinkReport& link : report.links) bytes += link.bytes;
+    const bool is_baseline = row.policy + ", " + row.compress == ranking.baseline;
+    table.add({std::to_string(++place), row.policy, row.compress, format(report.info.predicted_iteration),
+               format(report.iteration), significant(samples_per_second(report)),
+               significant(row.speedup) + "x" + (is_baseline ? " (base)" : ""),
+               std::to_string(report.devices.size()) + "/" + std::to_string(report.info.devices_available),
+               percent(bubble / static_cast<double>(report.devices.size())), format(bytes)},
+              place == 1 ? Emphasis::strong : Emphasis::none);
+  }
+  return table;
+}
+
+nlohmann::ordered_json to_json(const Ranking& ranking) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const RankRow& row : ranking.rows) {
+    if (!row.report) {
+      list.push_back({{"policy", row.policy}, {"compress", row.compress}, {"infeasible", row.failure}});
+      continue;
+    }
+    auto json = nlohmann::ordered_json::parse(write_report(*row.report));
+    json["speedup"] = row.speedup;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+void write_results(const Ranking& ranking, const nlohmann::ordered_json& json, const Problem& problem,
+                   const RankRequest& request, const Options& options) {
+  if (!options.to.empty()) {
+    write_text(options.to, json.dump(2) + "\n");
+    write_text(config_path_beside(options.to), write_run_config(request.config));
+    note(options.output, "wrote " + options.to);
+  }
+  if (!options.best.empty()) {
+    write_text(options.best, write_schedule(ranking.rows.front().schedule, problem.graph, problem.platform));
+    note(options.output, "wrote " + options.best);
+  }
+}
+
+void rank_policies(const Options& options) {
+  const RankRequest request = request_of(options);
+  const Problem problem = load_problem(request.config);
+  Ranking ranking;
+  {
+    Progress progress(request.policies.size() * request.compressions.size(), options.output.quiet);
+    ranking = rank(request, problem, [&](const std::string& what) { progress.next(what); });
+  }
+  if (ranking.baseline.empty()) throw Infeasible("no policy fits: " + ranking.rows.front().failure);
+  const nlohmann::ordered_json json = to_json(ranking);
+  options.output.json ? print(json) : print(table_of(ranking));
+  note(options.output, "speed-up is over " + ranking.baseline);
+  write_results(ranking, json, problem, request, options);
+}
+
+}  // namespace
+
+void declare_rank(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("rank", "every policy with every compression, simulated, in one table");
+  const auto options = std::make_shared<Options>();
+  options->run.declare_all_but(*command, {"policy", "compress"});
+  command->add_option("--policies", options->policies, "policies to compare, or all; the first is the baseline")
+      ->delimiter(',')
+      ->capture_default_str();
+  command
+      ->add_option("--compress", options->compressions, "compressions to compare, or all; e.g. none,fp16,adatopk:100")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--network", options->network, "ideal or tcp")->capture_default_str();
+  command->add_option("-o,--output", options->to, "JSON file to write")->type_name("FILE");
+  command->add_option("--best", options->best, "schedule.json to write: the fastest plan")->type_name("FILE");
+  add_output_flags(*command, options->output);
+  command->footer(
+      "Examples:\n"
+      "  fusion-sim rank --model gpt2 --platform testbed-3\n"
+      "  fusion-sim rank --model resnet101 --platform testbed-2 --policies equal-number,op-fence --compress "
+      "none,adatopk:100");
+  command->callback([options] { rank_policies(*options); });
+}
+
+}  // namespace fusion::sim

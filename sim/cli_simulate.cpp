@@ -1,0 +1,93 @@
+// fusion-sim simulate: replay a plan on SimGrid.
+#include "core/base/file.h"
+#include "core/plan/run_config.h"
+#include "core/program/lower.h"
+#include "sim/cli.h"
+#include "sim/report_tables.h"
+#include "sim/simulate.h"
+
+namespace fusion::sim {
+namespace {
+
+struct Options {
+  Output output;
+  RunFlags run;
+  std::string plan, report, timeline, network = "ideal";
+};
+
+struct Planned {
+  Problem problem;
+  Schedule schedule;
+  std::optional<RunConfig> config;  ///< none for a plan from a file
+};
+
+Planned planned(const Options& options) {
+  if (options.plan.empty()) {
+    const RunConfig config = options.run.resolve();
+    Problem problem = load_problem(config);
+    Schedule schedule = make_schedule(config, problem);
+    return {std::move(problem), std::move(schedule), config};
+  }
+  if (options.run.any()) throw CLI::ValidationError("--plan", "says what to run; leave out the options of a plan");
+  Schedule schedule = read_schedule(options.plan);
+  Problem problem = load_problem(schedule);
+  validate(schedule, problem.graph, problem.platform, options.plan);
+  return {std::move(problem), std::move(schedule), {}};
+}
+
+void write_results(const Report& report, const Program& program, const Planned& run, const Options& options) {
+  if (!options.report.empty()) {
+    write_text(options.report, write_report(report));
+    if (run.config) write_text(config_path_beside(options.report), write_run_config(*run.config));
+    note(options.output, "wrote " + options.report);
+  }
+  if (!options.timeline.empty()) {
+    write_text(options.timeline, write_timeline(report, program, run.problem.platform));
+    note(options.output, "wrote " + options.timeline + "; open it in https://ui.perfetto.dev");
+  }
+}
+
+void show(const Report& report) {
+  constexpr std::size_t busiest_channels = 10;
+  print(device_table(report));
+  if (report.links.empty()) return;
+  std::puts("");
+  print(channel_table(report, busiest_channels));
+}
+
+void simulate_plan(const Options& options) {
+  const Planned run = planned(options);
+  const Program program = lower(run.schedule, run.problem.graph, run.problem.costs, run.problem.platform);
+  validate(program, run.problem.platform, Sends::buffered, options.plan.empty() ? "plan" : options.plan);
+  const Report report = simulate(program, run.problem.platform, {options.network, !options.timeline.empty()});
+  if (options.output.json)
+    std::puts(write_report(report).c_str());
+  else
+    show(report);
+  note(options.output, summary(report));
+  write_results(report, program, run, options);
+}
+
+}  // namespace
+
+void declare_simulate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("simulate", "replay a plan on SimGrid");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--plan", options->plan, "schedule.json of fusion-sim plan; else the options of a plan")
+      ->type_name("FILE");
+  options->run.declare_all(*command);
+  std::string networks;
+  for (const NetworkProfile& profile : network_profiles())
+    networks += (networks.empty() ? "" : "; ") + std::string(profile.name) + ": " + std::string(profile.help);
+  command->add_option("--network", options->network, networks)->capture_default_str()->type_name("NAME");
+  command->add_option("--report", options->report, "report.json to write")->type_name("FILE");
+  command->add_option("--timeline", options->timeline, "Chrome trace to write, for Perfetto")->type_name("FILE");
+  add_output_flags(*command, options->output);
+  command->footer(
+      "Examples:\n"
+      "  fusion-sim simulate --plan schedule.json --report report.json --timeline timeline.json\n"
+      "  fusion-sim simulate --model gpt2 --platform testbed-1 --compress fp16 --network tcp");
+  command->callback([options] { simulate_plan(*options); });
+}
+
+}  // namespace fusion::sim

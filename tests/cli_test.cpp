@@ -1,0 +1,201 @@
+// fusion-sim as its users meet it: exit codes, one clear line for what is wrong, the JSON contract, the same bytes
+// twice.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/base/file.h"
+#include "tests/support/run_program.h"
+
+namespace fusion {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string program = FUSION_SIM_PROGRAM;
+
+Outcome fusion_sim(const std::string& arguments) { return run_program(program + " " + arguments); }
+
+/// A good small run, and its parts to vary.
+const std::string small_run = " --model mlp --platform lan4 ";
+
+class Cli : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  std::string write(const std::string& name, std::string_view text) const {
+    write_text(path(name), text);
+    return path(name);
+  }
+  TemporaryFolder folder_;
+};
+
+void expect_one_line(const Outcome& outcome, int exit_code, const testing::Matcher<const std::string&>& says) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  EXPECT_THAT(outcome.err, says);
+}
+
+TEST_F(Cli, EveryCommandTeaches) {
+  for (const char* command :
+       {"", "models", "platforms", "policies", "orders", "codecs", "collectives", "estimate", "plan", "simulate",
+        "rank", "compare", "platform", "platform check", "platform import", "platform export"}) {
+    const Outcome outcome = fusion_sim(std::string(command) + " --help");
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_THAT(outcome.out, HasSubstr("Usage")) << command;
+  }
+  for (const char* command : {"estimate", "plan", "simulate", "rank", "compare", "platform"})
+    EXPECT_THAT(fusion_sim(std::string(command) + " --help").out, HasSubstr("Example")) << command;
+  EXPECT_THAT(fusion_sim("--version").out, HasSubstr("fusion-sim 0."));
+}
+
+TEST_F(Cli, WrongUsageExitsTwoAndSuggests) {
+  expect_one_line(fusion_sim(""), 2, HasSubstr("subcommand"));
+  expect_one_line(fusion_sim("rnak"), 2, HasSubstr("did you mean \"rank\""));
+  expect_one_line(fusion_sim("plan --modle gpt2"), 2, HasSubstr("did you mean \"--model\""));
+  expect_one_line(fusion_sim("platform chekc x"), 2, HasSubstr("did you mean \"check\""));
+  expect_one_line(fusion_sim("platform check lan4 --jsn"), 2, HasSubstr("did you mean \"--json\""));
+  expect_one_line(fusion_sim("plan --platform lan4"), 2, HasSubstr("--model"));
+  expect_one_line(fusion_sim("estimate"), 2, HasSubstr("--model"));
+  expect_one_line(fusion_sim("simulate --plan x.json --model gpt2"), 2, HasSubstr("--plan"));
+}
+
+TEST_F(Cli, BadInputExitsThreeAndSaysWhatIsRight) {
+  expect_one_line(fusion_sim("plan --model gtp2 --platform lan4"), 3, HasSubstr("did you mean \"gpt2\""));
+  expect_one_line(fusion_sim("plan --model mlp --platform lan5"), 3, HasSubstr("\"lan4\""));
+  expect_one_line(fusion_sim("plan" + small_run + "--policy op-fense"), 3, HasSubstr("\"op-fence\""));
+  expect_one_line(fusion_sim("plan" + small_run + "--order 1f1"), 3, HasSubstr("\"1f1b\""));
+  expect_one_line(fusion_sim("plan" + small_run + "--compress adatopk:0"), 3, HasSubstr("adatopk"));
+  expect_one_line(fusion_sim("plan" + small_run + "--compress adatop:10"), 3, HasSubstr("adatopk"));
+  expect_one_line(fusion_sim("plan" + small_run + "--devices 5"), 3, HasSubstr("4"));
+  for (const char* value : {"0", "-1", "1.5", "x", "99999999999999999999", ""})
+    expect_one_line(fusion_sim("plan" + small_run + "--micro-batches '" + value + "'"), 3, HasSubstr("micro-batches"));
+  expect_one_line(fusion_sim("simulate" + small_run + "--network idael"), 3, HasSubstr("\"ideal\""));
+  expect_one_line(fusion_sim("estimate --model mlp --device 'RTX 409'"), 3, HasSubstr("RTX 4090"));
+  expect_one_line(fusion_sim("rank" + small_run + "--policies op-fence,equal"), 3, HasSubstr("equal"));
+  expect_one_line(fusion_sim("simulate --plan " + path("gone.json")), 3, HasSubstr("no such file"));
+  expect_one_line(fusion_sim("compare " + path("gone.json") + " x"), 3, HasSubstr("no such file"));
+}
+
+TEST_F(Cli, HostileFilesExitThree) {
+  const std::string files[] = {write("text.json", "not json"), write("list.json", "[1, 2]"), write("object.json", "{}"),
+                               write("deep.json", std::string(100, '[')),
+                               write("binary.json", std::string_view("\x00\x01\x02\xff", 4))};
+  for (const std::string& file : files) {
+    expect_one_line(fusion_sim("simulate --plan " + file), 3, HasSubstr(file));
+    expect_one_line(fusion_sim("compare " + file + " " + file), 3, HasSubstr(file));
+    expect_one_line(fusion_sim("estimate --model " + file), 3, HasSubstr(file));
+  }
+  const std::string config = write("run.toml", "model = \"mlp\"\nplatfrom = \"lan4\"\n");
+  expect_one_line(fusion_sim("plan --config " + config), 3, AllOf(HasSubstr("run.toml:2"), HasSubstr("\"platform\"")));
+}
+
+TEST_F(Cli, Golden_G21_MisspeltKeyIsNamedWithItsLine) {
+  const std::string file = write("p.toml", "name = \"p\"\n[[site]]\nname = \"a\"\nuplink = {bandwith = \"1 Gbps\"}\n");
+  expect_one_line(fusion_sim("platform check " + file), 3, AllOf(HasSubstr("p.toml:4"), HasSubstr("bandwi")));
+}
+
+TEST_F(Cli, WhatFitsNowhereExitsFour) {
+  const std::string file = std::string(FUSION_SOURCE_DIRECTORY) + "/experiments/models/llama-2-7b/config.json";
+  expect_one_line(fusion_sim("plan --model " + file + " --platform pair"), 4, HasSubstr("GiB"));
+}
+
+TEST_F(Cli, EstimateGivesTheExactCounts) {
+  const auto parameters = [](const std::string& model) {
+    const Outcome outcome = fusion_sim("estimate --json --model " + model);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json gpt2 = parameters("gpt2");
+  EXPECT_EQ(gpt2["parameters"], 124439808);
+  // G12: 72 B s L h^2 (1 + s/(6h) + V/(12 L h)) with B=1, s=1024, L=12, h=768, V=50257.
+  EXPECT_NEAR(gpt2["forward_flops"].get<double>() + gpt2["backward_flops"].get<double>(), 8.749449216e11, 1e3);
+  EXPECT_GT(gpt2["activation_bytes"], 0);
+  EXPECT_EQ(parameters("resnet101")["parameters"], 44549160);
+  EXPECT_EQ(parameters("vgg16")["parameters"], 138357544);
+}
+
+TEST_F(Cli, PlanThenSimulateIsSimulate) {
+  const std::string plan = path("s.json");
+  ASSERT_EQ(fusion_sim("plan" + small_run + "--compress int8 -o " + plan).exit_code, 0);
+  const Outcome replayed = fusion_sim("simulate --json --plan " + plan);
+  const Outcome direct = fusion_sim("simulate --json --compress int8" + small_run);
+  EXPECT_EQ(replayed.exit_code, 0) << replayed.err;
+  EXPECT_EQ(replayed.out, direct.out);
+}
+
+TEST_F(Cli, TheResolvedOptionsStandBesideTheResult) {
+  const std::string plan = path("s.json"), again = path("t.json");
+  ASSERT_EQ(fusion_sim("plan" + small_run + "--micro-batches 3 --policy equal-number -o " + plan).exit_code, 0);
+  const Outcome outcome = fusion_sim("plan --config " + path("s.config.toml") + " -o " + again);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(read_text(plan), read_text(again));
+}
+
+TEST_F(Cli, FlagsWinOverTheConfigFile) {
+  const std::string config = write("run.toml", "model = \"mlp\"\nplatform = \"lan4\"\norder = \"gpipe\"\n");
+  EXPECT_EQ(json::parse(fusion_sim("simulate --json --config " + config).out)["order"], "gpipe");
+  EXPECT_EQ(json::parse(fusion_sim("simulate --json --order 1f1b --config " + config).out)["order"], "1f1b");
+}
+
+TEST_F(Cli, ReportKeepsTheContract) {
+  const json report = json::parse(fusion_sim("simulate --json" + small_run).out);
+  for (const char* key : {"engine", "network_profile", "seed", "version", "model", "platform", "policy", "order",
+                          "compress", "predicted_iteration_s", "iteration_s", "samples_per_s", "devices_used",
+                          "devices_available", "devices", "links"})
+    EXPECT_TRUE(report.contains(key)) << key;
+  for (const char* key : {"name", "busy_s", "bubble_fraction", "peak_memory_bytes"})
+    EXPECT_TRUE(report["devices"][0].contains(key)) << key;
+  for (const char* key : {"from", "to", "bytes", "dense_bytes", "busy_s"})
+    EXPECT_TRUE(report["links"][0].contains(key)) << key;
+  EXPECT_GT(report["iteration_s"], 0);
+}
+
+TEST_F(Cli, TwentyRunsGiveTheSameBytes) {
+  const std::string command = "simulate --json --policy random --compress adatopk:10" + small_run;
+  const std::string first = fusion_sim(command).out;
+  for (int run = 1; run < 20; ++run) ASSERT_EQ(fusion_sim(command).out, first);
+}
+
+TEST_F(Cli, RankListsEveryPolicyWithEveryCompression) {
+  const std::string file = path("ranking.json");
+  const Outcome outcome = fusion_sim("rank --json" + small_run + "-o " + file);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json ranking = json::parse(outcome.out);
+  std::set<std::string> policies, compressions;
+  double slowest_so_far = 0;
+  for (const json& row : ranking) {
+    policies.insert(row["policy"]);
+    compressions.insert(row["compress"]);
+    EXPECT_GE(row["iteration_s"], slowest_so_far);  // fastest first
+    slowest_so_far = row["iteration_s"];
+    EXPECT_GT(row["speedup"], 0);
+  }
+  EXPECT_EQ(ranking.size(), policies.size() * compressions.size());
+  EXPECT_EQ(policies.size(), json::parse(fusion_sim("policies --json").out).size());
+  EXPECT_EQ(compressions.size(), json::parse(fusion_sim("codecs --json").out).size());
+  EXPECT_EQ(json::parse(read_text(file)), ranking);
+}
+
+TEST_F(Cli, CompareFindsNoDifferenceInTheSame) {
+  const std::string report = path("r.json");
+  ASSERT_EQ(fusion_sim("simulate --report " + report + small_run).exit_code, 0);
+  const Outcome outcome = fusion_sim("compare --json " + report + " " + report);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const json& pair : json::parse(outcome.out)) EXPECT_EQ(pair["relative_error"], 0) << pair;
+}
+
+TEST_F(Cli, AFileThatCannotBeWrittenLosesNothing) {
+  const Outcome outcome = fusion_sim("plan" + small_run + "-o " + path("no/such/folder/s.json"));
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("can't be written"));
+  EXPECT_THAT(outcome.out, HasSubstr("stage"));  // the answer was given all the same
+}
+
+}  // namespace
+}  // namespace fusion
