@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "core/plan/run_config.h"
+#include "core/base/file.h"
 
 namespace fusion::sim {
 
@@ -31,12 +31,12 @@ void RunFlags::declare(CLI::App& command, const RunOption& option) {
   const auto keep = [this, key = std::string(option.key)](const std::string& value) {
     given_.emplace_back(key, value);
   };
-  if (option.is_flag)
+  if (option.kind == RunOption::Kind::flag)
     command.add_flag_callback(
         flag, [keep] { keep("true"); }, help);
   else
     command.add_option_function<std::string>(flag, keep, help)
-        ->type_name(std::string(option.value_name))
+        ->type_name(option.kind == RunOption::Kind::whole_number ? "N" : "TEXT")
         ->default_str(option.get(RunConfig{}));
 }
 
@@ -47,14 +47,23 @@ void RunFlags::declare_all_but(CLI::App& command, const std::vector<std::string_
 }
 
 void RunFlags::declare_only(CLI::App& command, const std::vector<std::string_view>& keys) {
+  needs_platform_ = false;
   for (const RunOption& option : run_options())
     if (std::find(keys.begin(), keys.end(), option.key) != keys.end()) declare(command, option);
 }
 
 RunConfig RunFlags::resolve() const {
-  RunConfig config = config_file_.empty() ? RunConfig{} : load_run_config(config_file_);
-  for (const auto& [key, value] : given_) set_run_option(config, key, value);
+  RunConfig config;
+  if (!config_file_.empty()) load_run_config(config_file_, config);
+  for (const auto& [key, value] : given_) set_option(config, key, value);
+  if (config.model.empty()) throw CLI::RequiredError("--model");
+  if (needs_platform_ && config.platform.empty()) throw CLI::RequiredError("--platform");
   return config;
+}
+
+void write_config_beside(const std::filesystem::path& result, const RunConfig& config) {
+  std::filesystem::path path = result;
+  write_text(path.replace_extension(".config.toml"), write_run_config(config));
 }
 
 }  // namespace fusion::sim

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -41,17 +42,21 @@ class RunFlags {
   /// Adds --config and one flag per run option, but for those named.
   void declare_all_but(CLI::App&, const std::vector<std::string_view>& left_out);
   void declare_all(CLI::App& command) { declare_all_but(command, {}); }
-  /// Adds the flags named and no --config.
+  /// Adds the flags named, and no --config; for commands that need no platform.
   void declare_only(CLI::App&, const std::vector<std::string_view>& keys);
-  /// Throws InputError for a value that an option can't take.
+  /// Throws InputError for a value that an option can't take, CLI::RequiredError without a model or platform.
   RunConfig resolve() const;
   bool any() const { return !given_.empty() || !config_file_.empty(); }
 
  private:
   void declare(CLI::App&, const RunOption&);
   std::string config_file_;
+  bool needs_platform_ = true;
   std::vector<std::pair<std::string, std::string>> given_;
 };
+
+/// Writes the resolved options of a run beside its result: "report.json" gets a "report.config.toml".
+void write_config_beside(const std::filesystem::path& result, const RunConfig&);
 
 // One function per command; each declares its flags and sets the callback.
 void declare_lists(CLI::App&);  // models, platforms, policies, orders, codecs, collectives

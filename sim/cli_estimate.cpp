@@ -118,7 +118,6 @@ Table summary_table(const RunConfig& config, const Graph& graph, const Totals& s
 
 void estimate_model(const Options& options) {
   const RunConfig config = options.run.resolve();
-  if (config.model.empty()) throw CLI::RequiredError("--model");
   ModelOptions model_options = config.model_options;
   model_options.dtype = compute_dtype(config.training.precision);
   const Graph graph = load_model(config.model, model_options);

@@ -1,6 +1,5 @@
 // fusion-sim plan: which device runs what, and what crosses each cut.
 #include "core/base/file.h"
-#include "core/plan/run_config.h"
 #include "core/plan/stage_costs.h"
 #include "core/program/order.h"
 #include "sim/cli.h"
@@ -76,7 +75,7 @@ void make_plan(const Options& options) {
   note(options.output, summary(schedule, problem));
   if (options.to.empty()) return;
   write_text(options.to, text);
-  write_text(config_path_beside(options.to), write_run_config(config));
+  write_config_beside(options.to, config);
   note(options.output, "wrote " + options.to + "; replay it with: fusion-sim simulate --plan " + options.to);
 }
 

@@ -1,6 +1,5 @@
 // fusion-sim rank: every policy with every compression, simulated, in one table.
 #include "core/base/file.h"
-#include "core/plan/run_config.h"
 #include "sim/cli.h"
 #include "sim/progress.h"
 #include "sim/rank.h"
@@ -78,7 +77,7 @@ void write_results(const Ranking& ranking, const nlohmann::ordered_json& json, c
                    const RankRequest& request, const Options& options) {
   if (!options.to.empty()) {
     write_text(options.to, json.dump(2) + "\n");
-    write_text(config_path_beside(options.to), write_run_config(request.config));
+    write_config_beside(options.to, request.config);
     note(options.output, "wrote " + options.to);
   }
   if (!options.best.empty()) {

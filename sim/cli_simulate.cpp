@@ -1,6 +1,5 @@
 // fusion-sim simulate: replay a plan on SimGrid.
 #include "core/base/file.h"
-#include "core/plan/run_config.h"
 #include "core/program/lower.h"
 #include "sim/cli.h"
 #include "sim/report_tables.h"
@@ -38,7 +37,7 @@ Planned planned(const Options& options) {
 void write_results(const Report& report, const Program& program, const Planned& run, const Options& options) {
   if (!options.report.empty()) {
     write_text(options.report, write_report(report));
-    if (run.config) write_text(config_path_beside(options.report), write_run_config(*run.config));
+    if (run.config) write_config_beside(options.report, *run.config);
     note(options.output, "wrote " + options.report);
   }
   if (!options.timeline.empty()) {
