@@ -1,4 +1,5 @@
 // fusion-sim rank: every policy with every compression, simulated, in one table.
+#include "core/base/error.h"
 #include "core/base/file.h"
 #include "sim/cli.h"
 #include "sim/progress.h"
