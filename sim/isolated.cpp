@@ -27,12 +27,13 @@ std::string pack(const Report& report) {
   return text;
 }
 
-Measured unpack(const std::string& text, std::size_t num_devices, std::size_t num_channels) {
+Measured unpack(const std::string& text, const Program& program) {
+  const std::size_t num_devices = program.devices.size(), num_channels = channels(program).size();
   check(text.size() == 1 + sizeof(double) * (1 + num_devices + num_channels), "a child's answer has the wrong size");
   std::vector<Seconds> times(1 + num_devices + num_channels);
   std::memcpy(times.data(), text.data() + 1, text.size() - 1);
   const auto devices = times.begin() + 1, links = devices + static_cast<std::ptrdiff_t>(num_devices);
-  return {times.front(), {devices, links}, {links, times.end()}, {}};
+  return {times.front(), {devices, links}, {links, times.end()}, planned_kinds(program), {}};
 }
 
 [[noreturn]] void throw_errno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -99,7 +100,7 @@ class Child {
     if (text_.front() == 'F') return {{}, text_.substr(1)};
     check(text_.front() == 'R', "a simulation in a child process: " + text_.substr(1));
     return {make_report(*job_.program, *job_.platform, "simgrid", describe(find_network_profile(job_.options.network)),
-                        unpack(text_, job_.program->devices.size(), channels(*job_.program).size())),
+                        unpack(text_, *job_.program)),
             ""};
   }
 

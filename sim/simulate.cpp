@@ -279,6 +279,7 @@ void build_only(const Program& program, const Platform& platform, const Simulate
 Report simulate(const Program& program, const Platform& platform, const SimulateOptions& options) {
   Simulation simulation(program, platform, options);
   Measured measured = simulation.run();
+  measured.task_kinds = planned_kinds(program);
   const NetworkProfile& profile = find_network_profile(options.network);
   return make_report(program, platform, "simgrid", describe(profile), std::move(measured));
 }

@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json_file.h"
+#include "core/report/version.h"
 
 namespace fusion {
 namespace {
@@ -78,6 +79,19 @@ std::vector<SharedLinkReport> shared_link_reports(const Program& program, const 
   return reports;
 }
 
+KindReport transfer_kind(const std::vector<LinkReport>& links) {
+  KindReport kind{"transfer", 0, {}};
+  for (const LinkReport& link : links) {
+    kind.count += link.messages;
+    kind.total += link.busy;
+  }
+  return kind;
+}
+
+Json to_json(const KindReport& kind) {
+  return {{"name", kind.name}, {"count", kind.count}, {"total_s", kind.total.value}};
+}
+
 Json to_json(const DeviceReport& device) {
   return {{"name", device.name},
           {"stage", device.stage},
@@ -145,6 +159,13 @@ SharedLinkReport read_shared_link(const JsonObject& from) {
   return link;
 }
 
+KindReport read_kind(const JsonObject& from) {
+  KindReport kind{from.string("name"), static_cast<std::size_t>(from.integer("count", 0, most)),
+                  Seconds(amount(from, "total_s"))};
+  from.reject_unknown();
+  return kind;
+}
+
 RunInfo read_info(const JsonObject& from) {
   RunInfo info;
   info.seed = static_cast<std::uint64_t>(from.integer("seed", 0, most));
@@ -179,17 +200,39 @@ std::vector<Channel> channels(const Program& program) {
   return list;
 }
 
+std::vector<KindReport> planned_kinds(const Program& program) {
+  std::map<Phase, KindReport> phases;
+  KindReport codec{"codec", 0, {}};
+  for (const Task& task : program.tasks) {
+    if (task.kind == TaskKind::send || task.kind == TaskKind::recv) continue;
+    const auto count = static_cast<std::size_t>(instances(program, task));
+    KindReport& phase = phases[task.phase];
+    phase.name = name_of(task.phase);
+    phase.count += count;
+    phase.total += task.duration * static_cast<double>(count);
+    if (task.codec_duration == Seconds(0)) continue;
+    codec.count += count;
+    codec.total += task.codec_duration * static_cast<double>(count);
+  }
+  std::vector<KindReport> kinds;
+  for (auto& [phase, kind] : phases) kinds.push_back(std::move(kind));
+  if (codec.count > 0) kinds.push_back(std::move(codec));
+  return kinds;
+}
+
 Report make_report(const Program& program, const Platform& platform, std::string engine, std::string network_profile,
                    Measured measured) {
   Report report;
   report.engine = std::move(engine);
   report.network_profile = std::move(network_profile);
-  report.version = FUSION_VERSION;
+  report.version = version();
   report.info = program.info;
   report.iteration = measured.iteration;
   report.devices = device_reports(program, platform, measured);
   report.links = link_reports(program, platform, measured);
   report.shared_links = shared_link_reports(program, platform, report.links, report.iteration);
+  report.task_kinds = std::move(measured.task_kinds);
+  if (!report.links.empty()) report.task_kinds.push_back(transfer_kind(report.links));
   report.timeline = std::move(measured.timeline);
   return report;
 }
@@ -224,7 +267,8 @@ std::string write_report(const Report& report) {
                {"devices_available", info.devices_available},
                {"devices", list(report.devices)},
                {"links", list(report.links)},
-               {"shared_links", list(report.shared_links)}};
+               {"shared_links", list(report.shared_links)},
+               {"task_kinds", list(report.task_kinds)}};
   if (!report.loss.empty()) json["loss"] = report.loss;
   return json.dump(2) + "\n";
 }
@@ -240,6 +284,7 @@ Report read_report(const std::string& file) {
   report.devices = read_list(json, "devices", read_device);
   report.links = read_list(json, "links", read_link);
   report.shared_links = read_list(json, "shared_links", read_shared_link);
+  report.task_kinds = read_list(json, "task_kinds", read_kind);
   if (json.has("loss")) report.loss = json.reals("loss");
   for (const std::string_view derived : {"samples_per_s", "tokens_per_s"}) amount(json, derived);
   if (json.integer("devices_used", 0, most) != static_cast<std::int64_t>(report.devices.size()))

@@ -37,6 +37,14 @@ struct SharedLinkReport {
   bool operator==(const SharedLinkReport&) const = default;
 };
 
+/// All steps of one kind, on all devices: "forward", "backward", …, "codec", and "transfer" for the messages.
+struct KindReport {
+  std::string name;
+  std::size_t count = 0;
+  Seconds total{};
+  bool operator==(const KindReport&) const = default;
+};
+
 /// One step as it ran. Sends run from their start to their arrival; a recv is its send's arrival, seen at the other
 /// end.
 struct TimelineEvent {
@@ -54,6 +62,7 @@ struct Report {
   std::vector<DeviceReport> devices;
   std::vector<LinkReport> links;
   std::vector<SharedLinkReport> shared_links;
+  std::vector<KindReport> task_kinds;
   std::vector<double> loss;             ///< executed runs
   std::vector<TimelineEvent> timeline;  ///< empty unless asked for
 };
@@ -61,10 +70,15 @@ struct Report {
 /// What a runner measures; the rest of a Report follows from the Program.
 struct Measured {
   Seconds iteration{};
-  std::vector<Seconds> device_busy;   ///< by Program::devices
-  std::vector<Seconds> channel_busy;  ///< by channels(program)
+  std::vector<Seconds> device_busy;    ///< by Program::devices
+  std::vector<Seconds> channel_busy;   ///< by channels(program)
+  std::vector<KindReport> task_kinds;  ///< of compute steps; a simulator takes `planned_kinds`
   std::vector<TimelineEvent> timeline;
 };
+
+/// Compute steps by phase, and what their codecs take, by the program's own durations. Kinds without a step are left
+/// out.
+std::vector<KindReport> planned_kinds(const Program&);
 
 /// Directed device pairs that exchange messages, in order of first appearance in the tasks.
 struct Channel {
