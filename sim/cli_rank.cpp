@@ -22,8 +22,9 @@ RankRequest request_of(const Options& options) {
   RankRequest request{options.run.resolve(), options.policies, options.compressions, options.network};
   if (is_all(request.policies)) request.policies = all_policies();
   if (is_all(request.compressions)) request.compressions = all_compressions(0);
-  for (const std::string& policy : request.policies) find_policy(policy);                // a wrong name fails before
-  for (const std::string& compress : request.compressions) parse_compression(compress);  // the work begins
+  RunConfig tried = request.config;  // a wrong name fails before the work begins
+  for (const std::string& policy : request.policies) set_option(tried, "policy", policy);
+  for (const std::string& compress : request.compressions) set_option(tried, "compress", compress);
   return request;
 }
 

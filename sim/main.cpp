@@ -30,13 +30,11 @@ std::vector<std::string> known_names(const CLI::App& app) {
 }
 
 /// CLI11 lists what it did not expect; a user wants to know what was nearest.
+/// Precondition: something is left over.
 std::string unexpected_argument(const CLI::App& app) {
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  const std::vector<std::string> extras = app.remaining(true);
-  if (extras.empty()) return "unexpected argument";
   const std::vector<std::string> names = known_names(app);
-  const std::string flag = extras.front().substr(0, extras.front().find('='));
+  const std::string extra = app.remaining(true).front();
+  const std::string flag = extra.substr(0, extra.find('='));
   return unknown_name(flag, std::vector<std::string_view>(names.begin(), names.end()));
 }
 
@@ -55,11 +53,10 @@ int run(int argc, char** argv) {
     declare(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ExtrasError&) {
-    return fail(ExitCode::usage, unexpected_argument(app));
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
   } catch (const CLI::ParseError& error) {
+    if (!app.remaining(true).empty()) return fail(ExitCode::usage, unexpected_argument(app));
     return fail(ExitCode::usage, std::string(error.what()) + "; see --help");
   }
   return static_cast<int>(ExitCode::done);

@@ -78,6 +78,8 @@ TEST_F(Cli, BadInputExitsThreeAndSaysWhatIsRight) {
   expect_one_line(fusion_sim("simulate" + small_run + "--network idael"), 3, HasSubstr("\"ideal\""));
   expect_one_line(fusion_sim("estimate --model mlp --device 'RTX 409'"), 3, HasSubstr("RTX 4090"));
   expect_one_line(fusion_sim("rank" + small_run + "--policies op-fence,equal"), 3, HasSubstr("equal"));
+  expect_one_line(fusion_sim("rank" + small_run + "--compress none,adatop"), 3, HasSubstr("adatopk"));
+  expect_one_line(fusion_sim("rank" + small_run + "--network tpc"), 3, HasSubstr("\"tcp\""));
   expect_one_line(fusion_sim("simulate --plan " + path("gone.json")), 3, HasSubstr("no such file"));
   expect_one_line(fusion_sim("compare " + path("gone.json") + " x"), 3, HasSubstr("no such file"));
 }

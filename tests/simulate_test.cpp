@@ -35,8 +35,8 @@ Seconds iteration(const Program& program, const Platform& platform, const std::s
 
 /// Two devices with nothing but one link each way between them.
 Platform pair(BytesPerSecond bandwidth, Seconds latency) {
-  Platform platform =
-      make_platform({.num_devices = 2, .num_sites = 2, .uplink = bandwidth, .uplink_latency = latency, .shared = false});
+  Platform platform = make_platform(
+      {.num_devices = 2, .num_sites = 2, .uplink = bandwidth, .uplink_latency = latency, .shared = false});
   for (Host& host : platform.hosts) host.nic.reset();
   for (Link& link : platform.links)
     if (link.name == "s0.in" || link.name == "s1.in") link.latency = Seconds(0);
@@ -67,8 +67,8 @@ Program ring_all_reduce(std::size_t n, std::int64_t bytes) {
     std::vector<std::vector<TaskId>> received(n);
     for (std::size_t host = 0; host < n; ++host) {
       const std::size_t next = (host + 1) % n;
-      const Message message = add_message(program, DeviceId(host), DeviceId(next),
-                                          Bytes(bytes / static_cast<std::int64_t>(n)), last[host]);
+      const Message message =
+          add_message(program, DeviceId(host), DeviceId(next), Bytes(bytes / static_cast<std::int64_t>(n)), last[host]);
       received[next] = {message.recv};
     }
     last = received;
@@ -269,8 +269,7 @@ TEST(Simulate, SameInputGivesTheSameBytes) {
   const Platform platform = make_platform({.num_devices = 12, .num_sites = 3, .uplink_latency = Seconds(0.03)});
   const Program program = make_pipeline(platform, {.micro_batches = 6, .message = Bytes(40'000'000)});
   const std::string first = write_report(simulate_isolated(program, platform, {}));
-  for (int run = 1; run < 20; ++run)
-    ASSERT_EQ(write_report(simulate_isolated(program, platform, {})), first) << run;
+  for (int run = 1; run < 20; ++run) ASSERT_EQ(write_report(simulate_isolated(program, platform, {})), first) << run;
 }
 
 /// A naive model of a runner for links that are not shared: looks at everything, starts what can start, jumps to the
@@ -292,7 +291,8 @@ double naive_iteration(const Program& program, const Platform& platform) {
     double at = 0;
     for (const TaskId before : program.task(s.task).after)
       for (std::uint32_t m = 0; m < instances(before); ++m) {
-        if (program.task(s.task).per_micro_batch && program.task(before).per_micro_batch && m != s.micro_batch) continue;
+        if (program.task(s.task).per_micro_batch && program.task(before).per_micro_batch && m != s.micro_batch)
+          continue;
         const auto found = done.find(key(before, m));
         if (found == done.end()) return {};
         at = std::max(at, found->second);

@@ -58,7 +58,11 @@ Compression parse_compression(std::string_view text) {
   if (!row.takes_ratio)
     throw std::invalid_argument("\"" + std::string(text) + "\" has a ratio, and " + std::string(row.name) +
                                 " takes none; write \"" + std::string(row.name) + "\"");
-  return {&row, parse_ratio(text.substr(colon + 1))};
+  try {
+    return {&row, parse_ratio(text.substr(colon + 1))};
+  } catch (const std::invalid_argument& wrong) {
+    throw std::invalid_argument("\"" + std::string(text) + "\": " + wrong.what());
+  }
 }
 
 std::string to_string(const Compression& compression) {
