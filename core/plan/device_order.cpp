@@ -29,7 +29,7 @@ std::vector<std::size_t> nearest_neighbour_path(const SquareMatrix& costs, std::
 }
 
 std::size_t max_starts(std::size_t num_places) { return num_places <= many_places ? 16 : 4; }
-std::size_t max_sweeps(std::size_t num_places) { return num_places <= many_places ? 30 : 3; }
+std::size_t max_sweeps(std::size_t num_places) { return num_places <= many_places ? 30 : 1; }
 
 /// Improves a path in place. Sums of the path as it stands and of its reverse make the price of any reversal O(1),
 /// though costs are directed.

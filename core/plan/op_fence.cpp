@@ -18,16 +18,19 @@ namespace fusion {
 namespace {
 
 // Bounds of the effort, in what dominates each step.
-constexpr std::size_t coarse_units = 160;             ///< cuts to choose from while orders are compared
-constexpr std::size_t max_all_orders = 2500;          ///< every order is tried where there are no more than this
-constexpr std::size_t num_improved = 4;               ///< starts that local search continues from
-constexpr std::size_t work_of_improving = 3'000'000;  ///< steps of the dynamic programme, per start
+constexpr std::size_t coarse_units = 160;                ///< cuts to choose from while orders are compared
+constexpr std::size_t max_all_orders = 2500;             ///< every order is tried where there are no more than this …
+constexpr std::size_t max_units_of_all_orders = 60'000;  ///< … and times the units no more than this
+constexpr std::size_t work_of_a_start = 500'000;         ///< steps of the dynamic programme
+constexpr std::size_t num_improved = 4;                  ///< starts that local search continues from
+constexpr std::size_t work_of_improving = 3'000'000;     ///< steps of the dynamic programme, per start
 constexpr std::size_t work_of_fine_cuts = 40'000'000;
+constexpr std::size_t exact_units = 24;  ///< up to here every trade-off of fill and bottleneck is looked at
 constexpr std::size_t num_finalists = 24;
 constexpr std::size_t ops_judged = 60'000;  ///< in all while refining: judging takes time in proportion to the ops
 
 /// Pretended memory, when nothing fits what there is: the line may have overestimated the need.
-constexpr std::array memory_scales = {1.0, 1.05, 1.15, 1.4, 2.0, 8.0, 1e3, 1e9};
+constexpr std::array memory_scales = {1.0, 1.1, 1.5, 1e9};
 
 /// One topological order of the network, fine and coarse.
 struct Layout {
@@ -60,7 +63,8 @@ class OpFence {
 
   std::vector<Stage> run() {
     judge_baselines();
-    starts_ = enumerated_orders(groups_, max_all_orders);
+    starts_ = enumerated_orders(
+        groups_, std::min(max_all_orders, max_units_of_all_orders / layouts_.front().coarse.line.num_units()));
     all_orders_ = !starts_.empty();
     if (!all_orders_)
       starts_ = starting_orders(input_.platform, groups_, compute_dtype(input_.request.training.precision), message_);
@@ -77,11 +81,13 @@ class OpFence {
   const Judged& best() const { return *std::ranges::min_element(judged_, better); }
 
   void judge_baselines() {
-    for (const auto place : {equal_number, equal_compute, random_placement, chain_optimal}) try {
-        judged_.push_back(judge(input_, place(input_)));
-      } catch (const Infeasible&) {
-        // chain_optimal finds no cuts that fit: nothing to compare with.
-      }
+    for (const auto place : {equal_number, equal_compute, random_placement})
+      judged_.push_back(judge(input_, place(input_)));
+    try {
+      judged_.push_back(judge(input_, chain_optimal(input_)));
+    } catch (const Infeasible&) {
+      // No cuts for the devices in file order fit their memory: there is nothing to compare with.
+    }
     for (const DeviceGroup& group : groups_) add_single(group.devices.front());
   }
 
@@ -116,19 +122,23 @@ class OpFence {
   }
 
   std::vector<Pipeline> cut_all(const Planner& planner) const {
+    const bool exact = layouts_.front().units.size() <= exact_units;
     std::vector<Pipeline> found;
     for (const auto& order : starts_)
-      if (auto pipeline = planner.cut(order, {.step = 1 - 1e-9, .max_bounds = 20}))
+      if (auto pipeline = planner.cut(order, {.step = exact ? 1 - 1e-9 : 0.95, .max_bounds = 20}))
         found.push_back(std::move(*pipeline));
     return found;
   }
 
   std::vector<Pipeline> cut_starts(const Planner& planner) const {
     std::vector<Pipeline> found;
-    for (const auto& order : starts_)
+    for (const auto& order : starts_) {
+      const std::size_t steps = order.size() * layouts_.front().coarse.line.num_units();
+      const std::size_t bounds = std::clamp<std::size_t>(work_of_a_start / steps, 4, 12);
       for (const bool may_stop_early : {false, true})
-        if (auto pipeline = planner.cut(order, {.may_stop_early = may_stop_early}))
+        if (auto pipeline = planner.cut(order, {.max_bounds = bounds, .may_stop_early = may_stop_early}))
           found.push_back(std::move(*pipeline));
+    }
     return found;
   }
 

@@ -26,9 +26,7 @@ Codec codec_everywhere(const Compression& compression) {
 class LineBuilder {
  public:
   LineBuilder(const PolicyInput& input, std::span<const Unit> units)
-      : input_(input), units_(units), unit_of_(input.graph.ops.size()) {
-    for (std::size_t u = 0; u < units.size(); ++u)
-      for (const OpId op : units[u].ops) unit_of_[op.index()] = u;
+      : input_(input), units_(units), unit_of_(unit_of_ops(input.graph, units)) {
     for (auto* sums : {&line_.resident_bytes, &line_.kept_bytes, &line_.kept_at_start_bytes, &line_.forward_bytes,
                        &line_.backward_bytes, &line_.buffer_bytes})
       sums->assign(units.size() + 1, 0.0);
@@ -159,6 +157,13 @@ Line line_at(const Line& fine, const std::vector<std::size_t>& cuts) {
 }
 
 }  // namespace
+
+std::vector<std::size_t> unit_of_ops(const Graph& graph, std::span<const Unit> units) {
+  std::vector<std::size_t> unit_of(graph.ops.size());
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const OpId op : units[u].ops) unit_of[op.index()] = u;
+  return unit_of;
+}
 
 Line lay_out(const PolicyInput& input, std::span<const Unit> units) { return LineBuilder(input, units).build(); }
 

@@ -19,6 +19,9 @@
 
 namespace fusion {
 
+/// The unit that each op is in; index by OpId.
+std::vector<std::size_t> unit_of_ops(const Graph&, std::span<const Unit>);
+
 /// Costs of `units` in their order, with a speed class per GPU type of the platform (GpuId).
 Line lay_out(const PolicyInput&, std::span<const Unit> units);
 

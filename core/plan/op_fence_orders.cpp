@@ -14,9 +14,7 @@ constexpr std::size_t num_random_orders = 9;
 class UnitDag {
  public:
   UnitDag(const Graph& graph, std::span<const Unit> units) : size_(units.size()), reads_(size_), makes_(size_) {
-    std::vector<std::size_t> unit_of(graph.ops.size());
-    for (std::size_t u = 0; u < size_; ++u)
-      for (const OpId op : units[u].ops) unit_of[op.index()] = u;
+    const std::vector<std::size_t> unit_of = unit_of_ops(graph, units);
     for (const Tensor& tensor : graph.tensors) {
       const std::size_t producer = unit_of[tensor.producer.index()];
       std::vector<std::size_t> readers;

@@ -41,9 +41,7 @@ class LinkUse {
 }  // namespace
 
 std::vector<TiedParameter> tied_parameters(const PolicyInput& input, std::span<const Unit> units) {
-  std::vector<std::size_t> unit_of(input.graph.ops.size());
-  for (std::size_t u = 0; u < units.size(); ++u)
-    for (const OpId op : units[u].ops) unit_of[op.index()] = u;
+  const std::vector<std::size_t> unit_of = unit_of_ops(input.graph, units);
   const std::int64_t element = size_of(compute_dtype(input.request.training.precision));
   std::vector<TiedParameter> tied;
   for (const Parameter& parameter : input.graph.parameters) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/plan/op_fence_line.h"
 #include "core/platform/platform.h"
 
 namespace fusion {
@@ -26,9 +27,7 @@ class Refiner {
         after_(units.size()),
         best_(std::move(start)),
         max_judged_(max_judged) {
-    std::vector<std::size_t> unit_of(input.graph.ops.size());
-    for (std::size_t u = 0; u < units.size(); ++u)
-      for (const OpId op : units[u].ops) unit_of[op.index()] = u;
+    const std::vector<std::size_t> unit_of = unit_of_ops(input.graph, units);
     for (const Tensor& tensor : input.graph.tensors)
       for (const OpId reader : tensor.consumers) {
         const std::size_t from = unit_of[tensor.producer.index()], to = unit_of[reader.index()];

@@ -10,6 +10,7 @@
 #include "core/plan/linear_order.h"
 #include "core/plan/op_fence.h"
 #include "core/plan/op_fence_judge.h"
+#include "core/plan/op_fence_line.h"
 #include "core/plan/policies.h"
 #include "core/platform/platform.h"
 #include "core/program/order.h"
@@ -58,9 +59,7 @@ inline double exhaustive_chain_bottleneck(const PolicyInput& input) {
 class ExhaustiveSearch {
  public:
   explicit ExhaustiveSearch(const PolicyInput& input) : input_(input), units_(linear_order(input.graph)) {
-    std::vector<std::size_t> unit_of(input.graph.ops.size());
-    for (std::size_t u = 0; u < units_.size(); ++u)
-      for (const OpId op : units_[u].ops) unit_of[op.index()] = u;
+    const std::vector<std::size_t> unit_of = unit_of_ops(input.graph, units_);
     before_.resize(units_.size());
     for (const Tensor& tensor : input.graph.tensors)
       for (const OpId reader : tensor.consumers)
