@@ -48,6 +48,10 @@ void add_edge(Program& program, StageTasks& from, StageTasks& into, Bytes bytes,
 
 std::vector<Step> list_steps(const StageTasks& tasks, const std::vector<Slot>& slots) {
   std::vector<Step> steps;
+  const auto per_slot = [](const auto& recvs, const auto& sends) { return recvs.size() + 1 + sends.size(); };
+  steps.reserve(
+      slots.size() / 2 *
+      (per_slot(tasks.forward_recv, tasks.forward_send) + per_slot(tasks.backward_recv, tasks.backward_send)));
   for (const Slot& slot : slots) {
     const bool forward = slot.phase == Phase::forward;
     const auto add = [&](TaskId task) { steps.push_back({task, static_cast<std::uint32_t>(slot.micro_batch)}); };
@@ -55,7 +59,6 @@ std::vector<Step> list_steps(const StageTasks& tasks, const std::vector<Slot>& s
     add(forward ? tasks.forward : tasks.backward);
     std::ranges::for_each(forward ? tasks.forward_send : tasks.backward_send, add);
   }
-  steps.shrink_to_fit();
   return steps;
 }
 
@@ -100,6 +103,7 @@ Program make_pipeline(const Platform& platform, const SyntheticPipeline& shape) 
   program.info.samples = shape.micro_batches;
   program.info.devices_available = platform.devices.size();
   const std::size_t num_stages = platform.devices.size();
+  program.tasks.reserve(6 * num_stages);  // forward, backward, and a send and its recv to and from the next stage
   std::vector<StageTasks> stages(num_stages);
   for (std::size_t s = 0; s < num_stages; ++s) {
     program.stages.push_back({DeviceId(s), 0, {}});
@@ -139,7 +143,7 @@ TaskId add_compute(Program& program, DeviceId device, Seconds duration, std::vec
   return id;
 }
 
-Message add_message(Program& program, DeviceId from, DeviceId to, Bytes bytes, std::vector<TaskId> after) {
+MessageTasks add_message(Program& program, DeviceId from, DeviceId to, Bytes bytes, std::vector<TaskId> after) {
   Task send;
   send.kind = TaskKind::send;
   send.per_micro_batch = false;
@@ -154,7 +158,7 @@ Message add_message(Program& program, DeviceId from, DeviceId to, Bytes bytes, s
   send.after = std::move(after);
   send.match = TaskId(program.tasks.size() + 1);
   recv.match = TaskId(program.tasks.size());
-  const Message message{add_task(program, std::move(send)), add_task(program, std::move(recv))};
+  const MessageTasks message{add_task(program, std::move(send)), add_task(program, std::move(recv))};
   add_once(program, message.send);
   add_once(program, message.recv);
   return message;

@@ -38,9 +38,9 @@ TaskId add_task(Program&, Task);
 TaskId add_compute(Program&, DeviceId, Seconds duration, std::vector<TaskId> after = {});
 
 /// A send and its recv, once per iteration. The send waits for `after`.
-struct Message {
+struct MessageTasks {
   TaskId send, recv;
 };
-Message add_message(Program&, DeviceId from, DeviceId to, Bytes, std::vector<TaskId> after = {});
+MessageTasks add_message(Program&, DeviceId from, DeviceId to, Bytes, std::vector<TaskId> after = {});
 
 }  // namespace fusion

@@ -68,7 +68,7 @@ TEST(Program, DescribesTasksForPeople) {
 // G7: r0 SendF1, RecvF0; r1 SendF0, RecvF1.
 TEST(Golden, G7_BothSendBeforeTheyReceive) {
   Program program = empty_program();
-  const Message f1 = add_message(program, d0, d1, Bytes(8)), f0 = add_message(program, d1, d0, Bytes(8));
+  const MessageTasks f1 = add_message(program, d0, d1, Bytes(8)), f0 = add_message(program, d1, d0, Bytes(8));
   for (const TaskId task : {f1.send, f1.recv}) program.tasks[task.index()].payload.name = "F1";
   for (const TaskId task : {f0.send, f0.recv}) program.tasks[task.index()].payload.name = "F0";
   program.devices = {{d0, {}, {{f1.send, 0}, {f0.recv, 0}}}, {d1, {}, {{f0.send, 0}, {f1.recv, 0}}}};
@@ -118,8 +118,8 @@ TEST(Program, LaterMessageOfAChannelBlocksAnEarlierOneInItsList) {
   // B: a cycle through the order of the channel alone.
   Program program = empty_program();
   const TaskId work = add_compute(program, d0, Seconds(1));
-  const Message a = add_message(program, d0, d1, Bytes(1), {work}), b = add_message(program, d0, d1, Bytes(1));
-  const Message back = add_message(program, d1, d0, Bytes(1), {b.recv});
+  const MessageTasks a = add_message(program, d0, d1, Bytes(1), {work}), b = add_message(program, d0, d1, Bytes(1));
+  const MessageTasks back = add_message(program, d1, d0, Bytes(1), {b.recv});
   EXPECT_NO_THROW(validate(program, ranks(2), Sends::buffered, "demo"));
   program.tasks[work.index()].after = {back.recv};
   expect_rejected(program, Sends::buffered, "send");
@@ -163,7 +163,7 @@ TEST(Program, EveryMalformationIsNamed) {
   const auto base = [] {
     Program program = empty_program();
     const TaskId work = add_compute(program, d0, Seconds(1));
-    const Message message = add_message(program, d0, d1, Bytes(8), {work});
+    const MessageTasks message = add_message(program, d0, d1, Bytes(8), {work});
     add_compute(program, d1, Seconds(1), {message.recv});
     return program;  // tasks: 0 compute, 1 send, 2 recv, 3 compute
   };
@@ -218,7 +218,7 @@ TEST(Program, EveryMalformationIsNamed) {
 
 TEST(Program, TwoSendsCantShareAReceive) {
   Program program = empty_program();
-  const Message message = add_message(program, d0, d1, Bytes(8));
+  const MessageTasks message = add_message(program, d0, d1, Bytes(8));
   Task second = program.task(message.send);
   const TaskId id = add_task(program, second);
   program.devices[0].steps.push_back({id, 0});
@@ -296,7 +296,7 @@ TEST(Program, ValidatorAgreesWithPollingOnRandomPrograms) {
       if (below(2) == 0) {
         of[from].push_back(add_compute(program, DeviceId(from), Seconds(1), after));
       } else {
-        const Message message = add_message(program, DeviceId(from), DeviceId(to), Bytes(1), after);
+        const MessageTasks message = add_message(program, DeviceId(from), DeviceId(to), Bytes(1), after);
         of[from].push_back(message.send);
         of[to].push_back(message.recv);
       }

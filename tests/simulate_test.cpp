@@ -54,7 +54,7 @@ TEST(Golden, G1_ComputeMessageCompute) {
   const Platform platform = pair(BytesPerSecond(1e6), Seconds(0.05));
   Program program = empty_program();
   const TaskId first = add_compute(program, d0, Seconds(1));
-  const Message message = add_message(program, d0, d1, Bytes(8'000'000), {first});
+  const MessageTasks message = add_message(program, d0, d1, Bytes(8'000'000), {first});
   add_compute(program, d1, Seconds(1), {message.recv});
   EXPECT_NEAR(iteration(program, platform).value, 10.050, 1e-9);
 }
@@ -67,7 +67,7 @@ Program ring_all_reduce(std::size_t n, std::int64_t bytes) {
     std::vector<std::vector<TaskId>> received(n);
     for (std::size_t host = 0; host < n; ++host) {
       const std::size_t next = (host + 1) % n;
-      const Message message =
+      const MessageTasks message =
           add_message(program, DeviceId(host), DeviceId(next), Bytes(bytes / static_cast<std::int64_t>(n)), last[host]);
       received[next] = {message.recv};
     }
@@ -186,7 +186,7 @@ TEST(Simulate, ZeroDurationsAndZeroBytesPass) {
   for (const std::string network : {"ideal", "tcp"}) {
     Program program = empty_program();
     const TaskId first = add_compute(program, d0, Seconds(0));
-    const Message message = add_message(program, d0, d1, Bytes(0), {first});
+    const MessageTasks message = add_message(program, d0, d1, Bytes(0), {first});
     add_compute(program, d1, Seconds(2), {message.recv});
     EXPECT_NEAR(iteration(program, platform, network).value, 2 + (network == "tcp" ? 13.01 : 1) * 0.5, 1e-6);
   }
@@ -195,7 +195,7 @@ TEST(Simulate, ZeroDurationsAndZeroBytesPass) {
 TEST(Simulate, StuckRunListsWhatWaits) {
   const Platform platform = make_platform({.num_devices = 2});
   Program program = empty_program();
-  const Message there = add_message(program, d0, d1, Bytes(7)), back = add_message(program, d1, d0, Bytes(9));
+  const MessageTasks there = add_message(program, d0, d1, Bytes(7)), back = add_message(program, d1, d0, Bytes(9));
   program.tasks[there.send.index()].after = {back.recv};
   program.tasks[back.send.index()].after = {there.recv};
   EXPECT_THAT([&] { simulate_isolated(program, platform, {}); },
@@ -364,8 +364,8 @@ TEST(Simulate, AgreesWithANaiveModelOnRandomProgramsOverUnsharedLinks) {
       if (below(2) == 0) {
         of[from].push_back(add_compute(program, DeviceId(from), Seconds(real(0, 0.1)), after));
       } else {
-        const Message message = add_message(program, DeviceId(from), DeviceId(to),
-                                            Bytes(static_cast<std::int64_t>(below(5'000'000))), after);
+        const MessageTasks message = add_message(program, DeviceId(from), DeviceId(to),
+                                                 Bytes(static_cast<std::int64_t>(below(5'000'000))), after);
         of[from].push_back(message.send);
         of[to].push_back(message.recv);
       }

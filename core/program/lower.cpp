@@ -62,7 +62,6 @@ bool has_parameters(const Graph& graph, const Stage& stage) {
 
 void add_compute(Lowering& to, std::size_t s) {
   const StageCosts& costs = to.costs[s];
-  const bool recompute = to.schedule.training.recompute;
   Task forward;
   forward.device = to.device(s);
   forward.stage = StageId(s);
@@ -77,10 +76,9 @@ void add_compute(Lowering& to, std::size_t s) {
   }
   Task backward = forward;
   backward.phase = Phase::backward;
-  backward.duration = costs.input_gradient + costs.weight_gradient;
-  if (recompute) backward.duration += costs.forward;
+  backward.duration = costs.input_gradient + costs.weight_gradient;  // with the second forward, if there is one
   backward.codec_duration = costs.backward_codec;
-  backward.allocates = recompute ? costs.recompute_extra : Bytes();
+  backward.allocates = costs.recompute_extra;
   backward.frees = costs.kept + backward.allocates;
   to.stages[s].forward = to.add(std::move(forward));
   backward.after = {*to.stages[s].forward};
@@ -174,8 +172,7 @@ Task bucket_message(const Lowering& to, const std::vector<ParameterId>& paramete
 
 /// Adds k gradients of a bucket up: k reads and one write of its bytes, at the memory's sustained rate.
 Seconds reduce_time(const Platform& platform, DeviceId device, Bytes bytes, std::size_t k) {
-  const GpuType& gpu = platform.gpu_of(device);
-  return bytes * static_cast<std::int64_t>(k + 1) / BytesPerSecond(gpu.memory_bandwidth * gpu.sustained_bandwidth);
+  return bytes * static_cast<std::int64_t>(k + 1) / sustained_bandwidth(platform.gpu_of(device));
 }
 
 /// Every holder sends its gradient to every other, then adds all of them. Each pair takes its turn in the same order at
