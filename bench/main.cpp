@@ -1,0 +1,42 @@
+// fusion-bench: how fast the parts of the product are. Figures come out of the run that prints them.
+#include <array>
+#include <iostream>
+
+#include "bench/bench.h"
+#include "core/base/error.h"
+#include "core/report/version.h"
+
+namespace fusion::bench {
+namespace {
+
+constexpr std::array subcommands = {
+    Subcommand{"simulate", "the simulator: activities per second and memory of a pipeline", add_simulate},
+};
+
+int run(int argc, char** argv) {
+  CLI::App app{"Benchmarks of FusionLLM's planner, simulator and compressors."};
+  app.set_version_flag("--version", std::string(version()));
+  app.require_subcommand(1);
+  app.footer("Example: fusion-bench simulate --devices 512 --micro-batches 64");
+  for (const Subcommand& row : subcommands) {
+    CLI::App* subcommand = app.add_subcommand(std::string(row.name), std::string(row.help));
+    subcommand->callback(row.add(*subcommand));
+  }
+  try {
+    app.parse(argc, argv);
+    return static_cast<int>(ExitCode::done);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? static_cast<int>(ExitCode::done) : static_cast<int>(ExitCode::usage);
+  } catch (const InputError& error) {
+    std::cerr << "fusion-bench: " << error.what() << "\n";
+    return static_cast<int>(ExitCode::bad_input);
+  } catch (const std::exception& error) {
+    std::cerr << "fusion-bench: " << error.what() << "\n";
+    return static_cast<int>(ExitCode::runtime_fault);
+  }
+}
+
+}  // namespace
+}  // namespace fusion::bench
+
+int main(int argc, char** argv) { return fusion::bench::run(argc, argv); }

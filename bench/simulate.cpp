@@ -1,0 +1,193 @@
+// fusion-bench simulate: a pipeline of equal stages on sites of up to 64 devices, replayed on SimGrid. Each measurement
+// runs in a fresh child, so that its memory is its own and SimGrid's engine is new.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/bench.h"
+#include "bench/heap_engine.h"
+#include "bench/synthetic.h"
+#include "core/base/error.h"
+#include "core/report/table.h"
+#include "sim/simulate.h"
+
+namespace fusion::bench {
+namespace {
+
+struct Options {
+  std::string engine = "simgrid", order = "1f1b", network = "ideal";
+  int devices = 512, micro_batches = 64, repeat = 3;
+  bool json = false;
+};
+
+struct Sample {
+  double wall_s = 0, heap_wall_s = 0, build_s = 0, iteration_s = 0;
+  double num_activities = 0, peak_rss_bytes = 0;
+};
+
+template <class Function>
+double wall_s(Function function) {
+  const auto start = std::chrono::steady_clock::now();
+  function();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+Platform platform_of(int devices) {
+  constexpr int devices_per_site = 64;
+  return make_platform({.num_devices = devices,
+                        .num_sites = std::max(1, devices / devices_per_site),
+                        .nic_latency = Seconds(50e-6),
+                        .uplink_latency = Seconds(5e-3)});
+}
+
+Program program_of(const Platform& platform, const Options& options) {
+  return make_pipeline(platform, {.order = options.order,
+                                  .micro_batches = options.micro_batches,
+                                  .forward = Seconds(0.010),
+                                  .backward = Seconds(0.020),
+                                  .message = Bytes(4 << 20)});
+}
+
+/// Runs `measure` in a forked child and hands its sample over.
+template <class Measure>
+Sample in_child(Measure measure) {
+  std::array<int, 2> ends{};
+  check(pipe(ends.data()) == 0, "pipe");
+  const pid_t child = fork();
+  check(child >= 0, "fork");
+  if (child == 0) {
+    const Sample sample = measure();
+    _exit(write(ends[1], &sample, sizeof sample) == sizeof sample ? 0 : 1);
+  }
+  close(ends[1]);
+  Sample sample;
+  const bool complete = read(ends[0], &sample, sizeof sample) == sizeof sample;
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!complete || status != 0) throw RuntimeFault("a measurement in a child process failed");
+  return sample;
+}
+
+Sample measure_simulation(const Options& options) {
+  const Platform platform = platform_of(options.devices);
+  const Program program = program_of(platform, options);
+  Sample sample;
+  sample.wall_s = wall_s(
+      [&] { sample.iteration_s = sim::simulate(program, platform, {.network = options.network}).iteration.value; });
+  for (const Task& task : program.tasks)  // an Exec per step and a Comm per message; a recv is its send's end
+    if (task.kind != TaskKind::recv) sample.num_activities += task.per_micro_batch ? options.micro_batches : 1;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  sample.peak_rss_bytes = static_cast<double>(usage.ru_maxrss) * 1024;
+  return sample;
+}
+
+Sample measure_heap(const Options& options) {
+  const Platform platform = platform_of(options.devices);
+  const Program program = program_of(platform, options);
+  Sample sample;
+  sample.heap_wall_s = wall_s([&] { run_on_heap(program, platform); });
+  return sample;
+}
+
+Sample measure_build() {
+  Sample sample;
+  sample.build_s = wall_s([&] {
+    const Platform platform = platform_of(4096);
+    sim::build_only(make_pipeline(platform, {.micro_batches = 1}), platform, {});
+  });
+  return sample;
+}
+
+/// The median of each figure, and the largest memory.
+Sample summary(std::vector<Sample> samples) {
+  const auto median = [&](double Sample::*figure) {
+    std::ranges::sort(samples, {}, figure);
+    return samples[samples.size() / 2].*figure;
+  };
+  Sample sum = samples.front();
+  for (const auto figure : {&Sample::wall_s, &Sample::heap_wall_s, &Sample::build_s}) sum.*figure = median(figure);
+  sum.peak_rss_bytes = std::ranges::max(samples, {}, &Sample::peak_rss_bytes).peak_rss_bytes;
+  return sum;
+}
+
+void print(const Options& options, const Sample& sample) {
+  const double rate = sample.num_activities / sample.wall_s, ratio = sample.wall_s / sample.heap_wall_s;
+  if (options.json) {
+    const nlohmann::ordered_json json = {{"engine", options.engine},
+                                         {"network", options.network},
+                                         {"order", options.order},
+                                         {"devices", options.devices},
+                                         {"micro_batches", options.micro_batches},
+                                         {"num_activities", static_cast<std::int64_t>(sample.num_activities)},
+                                         {"wall_s", sample.wall_s},
+                                         {"peak_rss_bytes", static_cast<std::int64_t>(sample.peak_rss_bytes)},
+                                         {"activities_per_s", rate},
+                                         {"heap_wall_s", sample.heap_wall_s},
+                                         {"heap_ratio", ratio},
+                                         {"platform_build_s", sample.build_s},
+                                         {"iteration_s", sample.iteration_s}};
+    std::cout << json.dump(2) << "\n";
+    return;
+  }
+  Table table({{"figure"}, {"value", Align::right}});
+  table.add(
+      {"devices x micro-batches", std::to_string(options.devices) + " x " + std::to_string(options.micro_batches)});
+  table.add({"activities", std::to_string(static_cast<std::int64_t>(sample.num_activities))});
+  table.add({"time", significant(sample.wall_s) + " s"}, Emphasis::strong);
+  table.add({"activities per second", significant(rate / 1e3) + " k"}, Emphasis::strong);
+  table.add({"peak memory", significant(sample.peak_rss_bytes / (1 << 20)) + " MiB"});
+  table.add({"the same on a bare heap", significant(sample.heap_wall_s) + " s"});
+  table.add({"ratio to the bare heap", significant(ratio) + "x"});
+  table.add({"building 4,096 devices on 64 sites", significant(sample.build_s) + " s"});
+  std::cout << table.render(isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr);
+}
+
+void run(const Options& options) {
+  std::vector<Sample> samples;
+  for (int i = 0; i < options.repeat; ++i) {
+    Sample sample = in_child([&] { return measure_simulation(options); });
+    sample.heap_wall_s = in_child([&] { return measure_heap(options); }).heap_wall_s;
+    sample.build_s = in_child(measure_build).build_s;
+    samples.push_back(sample);
+  }
+  print(options, summary(std::move(samples)));
+}
+
+}  // namespace
+
+std::function<void()> add_simulate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  std::vector<std::string> orders, networks;
+  for (const OrderRow& row : order_table()) orders.emplace_back(row.name);
+  for (const sim::NetworkProfile& profile : sim::network_profiles()) networks.emplace_back(profile.name);
+  app.add_option("--engine", options->engine, "what replays the program")
+      ->check(CLI::IsMember({std::string("simgrid")}))
+      ->capture_default_str();
+  app.add_option("--devices", options->devices, "stages of the pipeline, one a device")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--micro-batches", options->micro_batches, "per iteration")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  app.add_option("--order", options->order, "pipeline order")->check(CLI::IsMember(orders))->capture_default_str();
+  app.add_option("--network", options->network, "network profile")
+      ->check(CLI::IsMember(networks))
+      ->capture_default_str();
+  app.add_option("--repeat", options->repeat, "runs; the median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_flag("--json", options->json, "JSON instead of a table");
+  app.footer("Example: fusion-bench simulate --devices 4096 --micro-batches 64 --json");
+  return [options] { run(*options); };
+}
+
+}  // namespace fusion::bench
