@@ -1,7 +1,6 @@
 #include "tests/support/cuda_emulator.h"
 
 #include <boost/context/fiber.hpp>
-#include <boost/context/pooled_fixedsize_stack.hpp>
 #include <exception>
 #include <memory>
 #include <random>
@@ -9,6 +8,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/support/fiber_stack.h"
 
 thread_local EmulatedIndex threadIdx, blockIdx, gridDim;
 
@@ -44,7 +45,12 @@ struct Lane {
   unsigned thread = 0;
   unsigned operations = 0;  ///< of its warp, so far
   boost::context::fiber fiber, scheduler;
+  StackRange stack;
+  void* kept = nullptr;  ///< what the address sanitizer keeps of it
 };
+
+/// Ends the threads that are left when one has failed.
+struct Stopped {};
 
 /// One launch: which threads can run, and which of them is next.
 class Scheduler {
@@ -52,6 +58,13 @@ class Scheduler {
   Scheduler(const Grid& grid, std::uint64_t seed, const std::function<void(void*)>& body)
       : grid_(grid), seed_(seed), body_(body), random_(seed), stacks_(pool()) {
     grid_barrier.members = grid.blocks * grid.threads;
+  }
+
+  ~Scheduler() {
+    stopping_ = true;
+    for (const auto& block : blocks_)
+      for (Lane& lane : block->lanes)
+        if (lane.fiber) change_to(lane);
   }
 
   void run() {
@@ -106,22 +119,32 @@ class Scheduler {
       Lane& lane = block->lanes[t];
       lane.block = block.get();
       lane.thread = t;
-      lane.fiber = boost::context::fiber(std::allocator_arg, stacks_, [this, &lane](boost::context::fiber&& from) {
-        lane.scheduler = std::move(from);
-        work(lane);
-        return std::move(lane.scheduler);
-      });
+      make_fiber(lane);
       ready_.push_back(&lane);
     }
     ++unfinished_;
     blocks_.push_back(std::move(block));
   }
 
-  void work(Lane& lane) {
+  void make_fiber(Lane& lane) {
+    const boost::context::stack_context stack = stacks_.allocate();
+    lane.stack = range_of(stack);
+    forget_marks(lane.stack);
+    lane.fiber = boost::context::fiber(std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack),
+                                       stacks_, [this, &lane](boost::context::fiber&& from) {
+                                         scheduler_stack_ = finish_switch(nullptr);
+                                         lane.scheduler = std::move(from);
+                                         work(lane);
+                                         start_switch(nullptr, scheduler_stack_);
+                                         return std::move(lane.scheduler);
+                                       });
+  }
+
+  void work(const Lane& lane) {
     try {
-      body_(lane.block->shared.get());
-    } catch (const boost::context::detail::forced_unwind&) {
-      throw;
+      if (!stopping_) body_(lane.block->shared.get());
+    } catch (const Stopped&) {
+      return;
     } catch (...) {
       failure_ = std::current_exception();
     }
@@ -148,14 +171,24 @@ class Scheduler {
     threadIdx.x = lane->thread;
     blockIdx.x = lane->block->index;
     gridDim.x = grid_.blocks;
-    lane->fiber = std::move(lane->fiber).resume();
+    change_to(*lane);
     if (failure_) std::rethrow_exception(failure_);
     if (lane->block->unfinished == 0) std::erase_if(blocks_, [&](const auto& b) { return b->unfinished == 0; });
   }
 
+  void change_to(Lane& lane) {
+    void* kept = nullptr;
+    start_switch(&kept, lane.stack);
+    lane.fiber = std::move(lane.fiber).resume();
+    finish_switch(kept);
+  }
+
   void leave() {
     Lane& lane = *current;
+    start_switch(&lane.kept, scheduler_stack_);
     lane.scheduler = std::move(lane.scheduler).resume();
+    finish_switch(lane.kept);
+    if (stopping_) throw Stopped();
   }
 
   const Grid& grid_;
@@ -168,6 +201,8 @@ class Scheduler {
   std::size_t head_ = 0;        ///< of ready_, with seed 0
   std::size_t unfinished_ = 0;  ///< blocks
   std::exception_ptr failure_;
+  StackRange scheduler_stack_;
+  bool stopping_ = false;
 };
 
 thread_local Scheduler* Scheduler::running = nullptr;
