@@ -6,10 +6,29 @@
 #include "exec/kernels/launch.cuh"
 // Kernels take their names from launch.cuh.
 #include "exec/kernels/byte_delta.cuh"
+#include "exec/kernels/quantise.cuh"
 #include "exec/kernels/scatter.cuh"
 #include "exec/kernels/topk.cuh"
 
 namespace fusion::exec {
+namespace {
+
+template <class Format>
+void quantise(const QuantiseCall& call, cudaStream_t stream) {
+  using Kernel = QuantiseKernel<Format>;
+  check_cuda(cudaMemsetAsync(call.not_finite, 0, sizeof *call.not_finite, stream), "quantise");
+  launch(Kernel{call, is_aligned(call.x, 16) && is_aligned(call.decoded, 16)}, resident_blocks<Kernel>(), stream,
+         "quantise");
+}
+
+template <class Format>
+void dequantise(const DequantiseCall& call, cudaStream_t stream) {
+  using Kernel = DequantiseKernel<Format>;
+  check_cuda(cudaMemsetAsync(call.invalid, 0, sizeof *call.invalid, stream), "dequantise");
+  launch(Kernel{call, is_aligned(call.out, 16)}, resident_blocks<Kernel>(), stream, "dequantise");
+}
+
+}  // namespace
 
 std::string cuda_missing() {
   int devices = 0;
@@ -74,5 +93,10 @@ void pack_byte_delta(const PackCall& call, CudaStream stream) {
 void unpack_byte_delta(const UnpackCall& call, CudaStream stream) {
   launch(UnpackKernel{call}, resident_blocks<UnpackKernel>(), stream, "byte-delta unpack");
 }
+
+void quantise_int8(const QuantiseCall& call, CudaStream stream) { quantise<Int8Blocks>(call, stream); }
+void quantise_int4(const QuantiseCall& call, CudaStream stream) { quantise<Int4Blocks>(call, stream); }
+void dequantise_int8(const DequantiseCall& call, CudaStream stream) { dequantise<Int8Blocks>(call, stream); }
+void dequantise_int4(const DequantiseCall& call, CudaStream stream) { dequantise<Int4Blocks>(call, stream); }
 
 }  // namespace fusion::exec

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "exec/kernels/quantise_data.h"
 #include "exec/kernels/sparse_data.h"
 #include "exec/kernels/topk_data.h"
 
@@ -62,5 +63,11 @@ std::size_t byte_delta_workspace_bytes();
 /// `totals` of the call is the workspace.
 void pack_byte_delta(const PackCall&, CudaStream);
 void unpack_byte_delta(const UnpackCall&, CudaStream);
+
+/// Blockwise integers (core/compress/quantise.h). These set `not_finite` and `invalid` to zero first.
+void quantise_int8(const QuantiseCall&, CudaStream);
+void quantise_int4(const QuantiseCall&, CudaStream);
+void dequantise_int8(const DequantiseCall&, CudaStream);
+void dequantise_int4(const DequantiseCall&, CudaStream);
 
 }  // namespace fusion::exec

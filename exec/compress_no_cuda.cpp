@@ -35,5 +35,9 @@ void scatter_add(const std::uint64_t*, const float*, const std::uint64_t*, float
 std::size_t byte_delta_workspace_bytes() { refuse(); }
 void pack_byte_delta(const PackCall&, CudaStream) { refuse(); }
 void unpack_byte_delta(const UnpackCall&, CudaStream) { refuse(); }
+void quantise_int8(const QuantiseCall&, CudaStream) { refuse(); }
+void quantise_int4(const QuantiseCall&, CudaStream) { refuse(); }
+void dequantise_int8(const DequantiseCall&, CudaStream) { refuse(); }
+void dequantise_int4(const DequantiseCall&, CudaStream) { refuse(); }
 
 }  // namespace fusion::exec

@@ -43,6 +43,14 @@ struct alignas(4 * sizeof(T)) Quad {
 
 __device__ inline Count smaller(Count a, Count b) { return a < b ? a : b; }
 
+/// splitmix64's finaliser: a good hash of a counter, the same as on the CPU.
+__device__ inline Count mix(Count z) {
+  z += 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
 /// A block's part of `count` things: contiguous, the parts differ by one at most.
 struct Range {
   Count begin, end;

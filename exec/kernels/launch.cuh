@@ -1,16 +1,10 @@
-// From a kernel's struct to a launch, and from CUDA's return codes to exceptions.
+// From a kernel's struct to a launch.
 #pragma once
 
-#include <string>
-
-#include "core/base/error.h"
+#include "exec/kernels/check_cuda.h"
 #include "exec/kernels/cuda_names.cuh"
 
 namespace fusion::exec {
-
-inline void check_cuda(cudaError_t code, const char* what) {
-  if (code != cudaSuccess) throw RuntimeFault(std::string("[") + what + "] CUDA: " + cudaGetErrorString(code));
-}
 
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, Kernel::blocks_per_processor) run_kernel(Kernel kernel) {

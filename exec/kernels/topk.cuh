@@ -79,13 +79,6 @@ class TopkThread {
 
   __device__ float at(Count i) const { return c_.residual ? widen(c_.x[i]) + c_.residual[i] : widen(c_.x[i]); }
 
-  __device__ static Count mix(Count z) {  // splitmix64's finaliser
-    z = (z + 0x9e3779b97f4a7c15ull);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-    return z ^ (z >> 31);
-  }
-
   /// What slightly more than k elements reach, most probably. One position at random per stride, so that no period of
   /// the data can hide from it.
   __device__ std::uint32_t sampled_threshold() {
