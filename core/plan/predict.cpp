@@ -16,7 +16,7 @@ Seconds fill(const std::vector<StageCosts>& costs, const Traffic& traffic) {
   std::vector<Seconds> done(costs.size()), ready(costs.size());
   auto next = traffic.resources.begin();
   for (std::size_t s = 0; s < costs.size(); ++s) {
-    done[s] = ready[s] + costs[s].forward + costs[s].forward_codec;
+    done[s] = ready[s] + costs[s].forward_pass();
     for (; next != traffic.resources.end(); ++next) {
       const ChannelBetween* between = channel(*next);
       if (between == nullptr || between->to < between->from) continue;
@@ -33,7 +33,7 @@ Seconds fill(const std::vector<StageCosts>& costs, const Traffic& traffic) {
       if (between->to.index() != s) break;
       done[s] = std::max(done[s], done[between->from.index()] + last->latency + last->busy());
     }
-    done[s] += costs[s].input_gradient + costs[s].weight_gradient + costs[s].backward_codec;
+    done[s] += costs[s].backward_pass();
   }
   return *std::ranges::max_element(done);
 }

@@ -58,7 +58,7 @@ StageCosts compute_costs(const Stage& stage, const Training& training, const Gra
   const Kept kept = kept_for_backward(graph, costs, stage.ops);
   sum.kept = bytes_of(graph, kept.tensors) + kept.extra;
   if (training.recompute) {
-    sum.input_gradient += sum.forward;
+    sum.second_forward = sum.forward;
     sum.recompute_extra = sum.kept;
     sum.kept = own_inputs(stage, graph);
   }

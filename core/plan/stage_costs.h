@@ -9,15 +9,18 @@
 namespace fusion {
 
 struct StageCosts {
-  /// Per micro-batch, without codecs. With recompute the input gradient contains the second forward.
-  Seconds forward{}, input_gradient{}, weight_gradient{};
-  Seconds forward_codec{}, backward_codec{};  ///< decode what arrives, encode what leaves, per pass
-  Seconds update{};                           ///< optimizer step, per iteration
+  Seconds forward{}, input_gradient{}, weight_gradient{};  ///< per micro-batch, without codecs
+  Seconds second_forward{};                                ///< at the start of a backward with recompute
+  Seconds forward_codec{}, backward_codec{};               ///< decode what arrives, encode what leaves, per pass
+  Seconds update{};                                        ///< optimizer step, per iteration
   Bytes kept{};             ///< activations held per micro-batch in flight: each tensor once, however many ops keep it
   Bytes recompute_extra{};  ///< what recompute brings back, beside `kept`, live only while one backward runs
   Bytes parameters{};  ///< parameters, gradients, optimizer state; a tied parameter counts on every stage that has it
   Bytes buffers{};     ///< two dense messages per cut edge and direction
-  Seconds pass() const { return forward + input_gradient + weight_gradient + forward_codec + backward_codec; }
+
+  Seconds forward_pass() const { return forward + forward_codec; }
+  Seconds backward_pass() const { return second_forward + input_gradient + weight_gradient + backward_codec; }
+  Seconds pass() const { return forward_pass() + backward_pass(); }
 };
 
 std::vector<StageCosts> stage_costs(const Schedule&, const Graph&, const Costs&, const Platform&);

@@ -39,11 +39,11 @@ inline Graph tied_graph(std::size_t num_layers, std::int64_t rows = 10, std::int
   return std::move(net).finish();
 }
 
-/// Every layer adds up one or two random earlier tensors before its product: branches of all lengths.
-inline Graph branching_graph(std::size_t num_layers, std::uint64_t seed) {
+/// Every layer adds up one or two random earlier tensors of [rows, 4] before its product: branches of all lengths.
+inline Graph branching_graph(std::size_t num_layers, std::uint64_t seed, std::int64_t rows = 2) {
   std::mt19937_64 random(seed);
-  GraphBuilder net("branching", 2);
-  std::vector<TensorId> made = {net.input("x", {2, 4})};
+  GraphBuilder net("branching", rows);
+  std::vector<TensorId> made = {net.input("x", {rows, 4})};
   std::vector<bool> read = {true};
   const auto any = [&] { return std::uniform_int_distribution<std::size_t>(0, made.size() - 1)(random); };
   const auto push = [&](TensorId tensor) {
