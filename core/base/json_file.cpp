@@ -143,6 +143,8 @@ JsonObject load_json(const std::filesystem::path& path) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(fault.byte, text.size()));
     const int line = 1 + static_cast<int>(std::count(text.begin(), end, '\n'));
     throw InputError(path.string(), "", "is not JSON, or is cut off", line);
+  } catch (const json::out_of_range&) {
+    throw InputError(path.string(), "", "holds a number beyond the range of a double");
   }
   if (!root->is_object()) throw InputError(path.string(), "", "is not a JSON object");
   JsonObject object;

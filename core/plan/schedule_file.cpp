@@ -221,6 +221,7 @@ Schedule read_schedule(const std::string& file) {
   read_request(schedule, root);
   const std::vector<JsonObject> stages = root.objects("stages"), edges = root.objects("edges");
   root.reject_unknown();
+  if (stages.empty()) throw root.error("stages", "there are none: nothing would run");
 
   const Problem problem = load_problem(schedule);
   const Names<OpId> ops(problem.graph.ops);

@@ -1,0 +1,112 @@
+// From a run's options to a schedule.
+#include "core/plan/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace fusion {
+namespace {
+
+using testing::HasSubstr;
+
+RunConfig small_run() {
+  RunConfig config;
+  config.model = "mlp";
+  config.platform = "lan4";
+  config.policy = "equal-number";
+  return config;
+}
+
+TEST(Plan, EveryPolicyOrderAndCompressionGivesAValidSchedule) {
+  RunConfig config = small_run();
+  const Problem problem = load_problem(config);
+  for (const PolicyRow& policy : policy_table())
+    for (const OrderRow& order : order_table())
+      for (const CompressionRow& compression : compression_table()) {
+        config.policy = policy.name;
+        config.order = order.name;
+        config.compress = compression.name;
+        const Schedule schedule = make_schedule(config, problem);
+        EXPECT_NO_THROW(validate(schedule, problem.graph, problem.platform, "x")) << policy.name << compression.name;
+        EXPECT_GT(schedule.predicted_iteration, Seconds(0));
+        EXPECT_EQ(schedule, make_schedule(config, problem)) << policy.name << compression.name;
+      }
+}
+
+TEST(Plan, ScheduleSaysWhatWasAskedFor) {
+  RunConfig config = small_run();
+  config.compress = "adatopk";
+  config.micro_batches = 3;
+  config.devices = 2;
+  config.seed = 8;
+  const Schedule schedule = make_schedule(config, load_problem(config));
+  EXPECT_EQ(schedule.model, "mlp");
+  EXPECT_EQ(schedule.compress, "adatopk:100");
+  EXPECT_EQ(schedule.micro_batches, 3);
+  EXPECT_EQ(schedule.platform_devices, 2u);
+  EXPECT_EQ(schedule.seed, 8u);
+  const Problem again = load_problem(schedule);
+  EXPECT_EQ(again.platform.devices.size(), 2u);
+  EXPECT_EQ(again.graph, load_problem(config).graph);
+}
+
+TEST(Plan, PrecisionDecidesTheGraphsDType) {
+  RunConfig config = small_run();
+  config.training.precision = Precision::bf16;
+  const Problem problem = load_problem(config);
+  EXPECT_EQ(problem.graph.dtype, DType::bf16);
+  EXPECT_EQ(make_schedule(config, problem).model_options.dtype, DType::bf16);
+}
+
+TEST(Plan, CompressionShortensThePredictionOnASlowLink) {
+  RunConfig config = small_run();
+  config.model = "gpt2";
+  config.platform = "testbed-3";
+  config.devices = 4;
+  const Problem problem = load_problem(config);
+  const auto predicted = [&](const char* compress) {
+    config.compress = compress;
+    return make_schedule(config, problem).predicted_iteration;
+  };
+  EXPECT_LT(predicted("fp16"), predicted("none"));
+  EXPECT_LT(predicted("adatopk:100"), predicted("fp16"));
+  EXPECT_LE(predicted("adatopk-slack"), predicted("none"));
+}
+
+TEST(Plan, ModelThatFitsNoDeviceIsInfeasible) {
+  RunConfig config = small_run();
+  config.model = "gpt2-xl";
+  config.devices = 1;
+  config.model_options.micro_batch = 64;
+  try {
+    make_schedule(config, load_problem(config));
+    FAIL();
+  } catch (const Infeasible& fault) {
+    EXPECT_THAT(fault.what(), HasSubstr("needs"));
+    EXPECT_THAT(fault.what(), HasSubstr("--recompute"));
+  }
+}
+
+TEST(Plan, RefusesWhatItDoesNotKnow) {
+  RunConfig config = small_run();
+  const Problem problem = load_problem(config);
+  config.policy = "op-fense";
+  EXPECT_THROW(make_schedule(config, problem), InputError);
+  config = small_run();
+  config.compress = "adatopk:0";
+  EXPECT_THROW(make_schedule(config, problem), InputError);
+  config = small_run();
+  config.order = "1f1c";
+  EXPECT_THROW(make_schedule(config, problem), InputError);
+  config = small_run();
+  config.platform = "lan5";
+  EXPECT_THROW(load_problem(config), InputError);
+  config = small_run();
+  config.devices = 5;
+  EXPECT_THROW(load_problem(config), InputError);
+}
+
+}  // namespace
+}  // namespace fusion
