@@ -23,6 +23,7 @@ void print(const Table& table) {
 void print(const nlohmann::ordered_json& json) { std::puts(json.dump(2).c_str()); }
 
 void note(const Output& output, const std::string& line) {
+  std::fflush(stdout);  // what was printed before stands before
   if (!output.quiet) std::fprintf(stderr, "%s\n", line.c_str());
 }
 

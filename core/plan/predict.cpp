@@ -4,15 +4,22 @@
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"
 #include "core/platform/platform.h"
+#include "core/program/order.h"
 
 namespace fusion {
 namespace {
 
 const ChannelBetween* channel(const Resource& resource) { return std::get_if<ChannelBetween>(&resource.what); }
 
-/// One micro-batch alone: forward through the stages, and back. Channels are sorted by the earlier of their two
-/// stages, so a stage is done before the channels that leave it are looked at.
-Seconds fill(const std::vector<StageCosts>& costs, const Traffic& traffic) {
+/// One micro-batch alone: forward through the stages, and back.
+struct Passage {
+  Seconds fill{};                   ///< until the last backward ends
+  std::vector<Seconds> round_trip;  ///< per stage, from the start of its forward to the end of its backward
+};
+
+/// Channels are sorted by the earlier of their two stages, so a stage is done before the channels that leave it are
+/// looked at.
+Passage pass_alone(const std::vector<StageCosts>& costs, const Traffic& traffic) {
   std::vector<Seconds> done(costs.size()), ready(costs.size());
   auto next = traffic.resources.begin();
   for (std::size_t s = 0; s < costs.size(); ++s) {
@@ -35,11 +42,42 @@ Seconds fill(const std::vector<StageCosts>& costs, const Traffic& traffic) {
     }
     done[s] += costs[s].backward_pass();
   }
-  return *std::ranges::max_element(done);
+  Passage passage{*std::ranges::max_element(done), {}};
+  for (std::size_t s = 0; s < costs.size(); ++s) passage.round_trip.push_back(done[s] - ready[s]);
+  return passage;
 }
 
-void find_bottleneck(Prediction& prediction, const Schedule& schedule, const Graph& graph,
-                     const std::vector<StageCosts>& costs, const Traffic& traffic, const Platform& platform) {
+/// From the first micro-batch's start at a stage to the last one's, where one starts `bottleneck` after the one before,
+/// and not before the one `in_flight` before it has come back. That recurrence, solved.
+Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds round_trip) {
+  const int waves = (micro_batches - 1) / in_flight, rest = (micro_batches - 1) % in_flight;
+  return waves * std::max(round_trip, in_flight * bottleneck) + rest * bottleneck;
+}
+
+/// Returns the time from the first micro-batch to the last, and makes a round trip the bottleneck where it is one: a
+/// stage of 1F1B that waits for gradients with all its micro-batches on the way.
+Seconds wait_for_round_trips(Prediction& prediction, const Passage& passage, const Schedule& schedule,
+                             const Platform& platform) {
+  const OrderRow& order = find_order(schedule.order);
+  const int num_stages = static_cast<int>(schedule.stages.size());
+  const Seconds busiest = prediction.bottleneck;
+  Seconds longest = (schedule.micro_batches - 1) * busiest;
+  for (int s = 0; s < num_stages; ++s) {
+    const int in_flight = order.in_flight({num_stages, s, schedule.micro_batches});
+    const Seconds round_trip = passage.round_trip[static_cast<std::size_t>(s)];
+    const Seconds time = following(schedule.micro_batches, in_flight, busiest, round_trip);
+    if (time <= longest) continue;
+    longest = time;
+    prediction.bottleneck = round_trip / in_flight;
+    prediction.bottleneck_name = "the round trip from " +
+                                 platform.device(schedule.stages[static_cast<std::size_t>(s)].device).name + " with " +
+                                 std::to_string(in_flight) + " micro-batches in flight";
+  }
+  return longest;
+}
+
+void find_busiest(Prediction& prediction, const Schedule& schedule, const Graph& graph,
+                  const std::vector<StageCosts>& costs, const Traffic& traffic, const Platform& platform) {
   const auto stage = std::ranges::max_element(costs, {}, &StageCosts::pass);
   const auto resource = std::ranges::max_element(traffic.resources, {}, &Resource::busy);
   if (resource != traffic.resources.end() && resource->busy() > stage->pass()) {
@@ -88,12 +126,13 @@ Prediction predict(const Schedule& schedule, const Graph& graph, const std::vect
                    const Platform& platform) {
   const Traffic crossing = traffic(schedule, graph, platform);
   Prediction prediction;
-  prediction.fill = fill(costs, crossing);
+  const Passage passage = pass_alone(costs, crossing);
+  prediction.fill = passage.fill;
   prediction.exchange = exchange(schedule, graph, platform);
-  find_bottleneck(prediction, schedule, graph, costs, crossing, platform);
+  find_busiest(prediction, schedule, graph, costs, crossing, platform);
+  const Seconds others = wait_for_round_trips(prediction, passage, schedule, platform);
   const Seconds update = std::ranges::max(costs, {}, &StageCosts::update).update;
-  prediction.iteration =
-      prediction.fill + (schedule.micro_batches - 1) * prediction.bottleneck + prediction.exchange + update;
+  prediction.iteration = prediction.fill + others + prediction.exchange + update;
   return prediction;
 }
 

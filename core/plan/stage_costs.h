@@ -49,6 +49,11 @@ std::string stage_name(const Graph&, const Stage&);
 ///   T = fill + (m - 1) bottleneck,  fill = longest path of R and C through the stages and back,
 ///   bottleneck = the busiest resource per micro-batch: a device, a channel between two devices, or a shared link.
 ///
+/// A pipeline order lets a stage have k micro-batches in flight (order.h), so micro-batch i + k starts only when i has
+/// come back after the round trip L below the stage. Over slow links that, and no resource, sets the pace:
+///
+///   start(i) = max( start(i - 1) + bottleneck, start(i - k) + L ),  T = fill + max over the stages of start(m - 1)
+///
 /// Plus the exchange of tied parameters' gradients between their stages, and the optimizer step. Exact when forward and
 /// backward move as one unit; the simulated makespan is a separate figure. Which resources there are, and that latency
 /// delays but occupies nothing, is in traffic.h.
