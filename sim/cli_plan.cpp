@@ -59,8 +59,7 @@ std::string summary(const Schedule& schedule, const Problem& problem) {
   return schedule.policy + ", " + schedule.compress + ", " + schedule.order + ": predicted iteration " +
          format(prediction.iteration) + " for " + std::to_string(schedule.micro_batches) + " micro-batches on " +
          std::to_string(schedule.stages.size()) + " of " + std::to_string(problem.platform.devices.size()) +
-         " devices; the bottleneck is " + prediction.bottleneck_name + " with " + format(prediction.bottleneck) +
-         " per micro-batch";
+         " devices; the pace is set by " + prediction.pace_name + ", " + format(prediction.pace) + " per micro-batch";
 }
 
 void make_plan(const Options& options) {

@@ -124,9 +124,9 @@ TEST_F(Cli, EstimateGivesTheExactCounts) {
 
 TEST_F(Cli, PlanThenSimulateIsSimulate) {
   const std::string plan = path("s.json");
-  ASSERT_EQ(fusion_sim("plan" + small_run + "--compress int8 -o " + plan).exit_code, 0);
+  ASSERT_EQ(fusion_sim("plan --policy equal-number" + small_run + "--compress int8 -o " + plan).exit_code, 0);
   const Outcome replayed = fusion_sim("simulate --json --plan " + plan);
-  const Outcome direct = fusion_sim("simulate --json --compress int8" + small_run);
+  const Outcome direct = fusion_sim("simulate --json --policy equal-number --compress int8" + small_run);
   EXPECT_EQ(replayed.exit_code, 0) << replayed.err;
   EXPECT_EQ(replayed.out, direct.out);
 }
@@ -146,7 +146,10 @@ TEST_F(Cli, FlagsWinOverTheConfigFile) {
 }
 
 TEST_F(Cli, ReportKeepsTheContract) {
-  const json report = json::parse(fusion_sim("simulate --json" + small_run).out);
+  // equal-number uses every device, so that there are links.
+  const json report = json::parse(fusion_sim("simulate --json --policy equal-number" + small_run).out);
+  ASSERT_EQ(report["devices"].size(), 4u);
+  ASSERT_FALSE(report["links"].empty());
   for (const char* key : {"engine", "network_profile", "seed", "version", "model", "platform", "policy", "order",
                           "compress", "predicted_iteration_s", "iteration_s", "samples_per_s", "devices_used",
                           "devices_available", "devices", "links"})

@@ -54,18 +54,16 @@ Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds 
   return waves * std::max(round_trip, in_flight * bottleneck) + rest * bottleneck;
 }
 
-/// Returns the time from the first micro-batch to the last, and makes a round trip the bottleneck where it is one: a
-/// stage of 1F1B that waits for gradients with all its micro-batches on the way.
-Seconds wait_for_round_trips(Prediction& prediction, const Passage& passage, const Schedule& schedule,
-                             const Platform& platform) {
+/// Returns the time from the first micro-batch to the last, and names the round trip that sets the pace where one does:
+/// a stage of 1F1B waits for gradients with all its micro-batches on the way.
+Seconds find_pace(Prediction& prediction, const Passage& passage, const Schedule& schedule, const Platform& platform) {
   const OrderRow& order = find_order(schedule.order);
   const int num_stages = static_cast<int>(schedule.stages.size());
-  const Seconds busiest = prediction.bottleneck;
-  Seconds longest = (schedule.micro_batches - 1) * busiest;
+  Seconds longest = (schedule.micro_batches - 1) * prediction.bottleneck;
   for (int s = 0; s < num_stages; ++s) {
     const int in_flight = order.in_flight({num_stages, s, schedule.micro_batches});
     const Seconds round_trip = passage.round_trip[static_cast<std::size_t>(s)];
-    const Seconds time = following(schedule.micro_batches, in_flight, busiest, round_trip);
+    const Seconds time = following(schedule.micro_batches, in_flight, prediction.bottleneck, round_trip);
     if (time <= longest) continue;
     longest = time;
     prediction.bottleneck = round_trip / in_flight;
@@ -130,7 +128,9 @@ Prediction predict(const Schedule& schedule, const Graph& graph, const std::vect
   prediction.fill = passage.fill;
   prediction.exchange = exchange(schedule, graph, platform);
   find_busiest(prediction, schedule, graph, costs, crossing, platform);
-  const Seconds others = wait_for_round_trips(prediction, passage, schedule, platform);
+  prediction.pace = prediction.bottleneck;
+  prediction.pace_name = prediction.bottleneck_name;
+  const Seconds others = find_pace(prediction, passage, schedule, platform);
   const Seconds update = std::ranges::max(costs, {}, &StageCosts::update).update;
   prediction.iteration = prediction.fill + others + prediction.exchange + update;
   return prediction;

@@ -58,8 +58,11 @@ std::string stage_name(const Graph&, const Stage&);
 /// backward move as one unit; the simulated makespan is a separate figure. Which resources there are, and that latency
 /// delays but occupies nothing, is in traffic.h.
 struct Prediction {
-  Seconds iteration{}, fill{}, bottleneck{}, exchange{};
+  Seconds iteration{}, fill{}, exchange{};
+  Seconds bottleneck{};  ///< of the busiest resource, per micro-batch
   std::string bottleneck_name;
+  Seconds pace{};  ///< from one micro-batch to the next: the bottleneck's, or that of a round trip L / k
+  std::string pace_name;
 };
 /// O(stages + edges + parameters + links of the platform): no pass over the ops.
 Prediction predict(const Schedule&, const Graph&, const std::vector<StageCosts>&, const Platform&);
