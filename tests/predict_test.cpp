@@ -45,20 +45,25 @@ TEST(Predict, EqualStagesWithoutCommunication) {
   }
 }
 
-// 32 B over 4 B/s is 8 s each way: fill 2 (tf + tb) + 2 x 8 = 22. The channel is the bottleneck, not compute.
+// 32 B over 4 B/s is 8 s each way: fill 2 (tf + tb) + 2 x 8 = 22. The channel is the bottleneck, not compute; but stage
+// 0 may have 2 micro-batches in flight, so micro-batches 2 and 4 wait for the round trips of 0 and 2: 22 + 2 x 22 = 66.
 TEST(Predict, SlowChannelIsTheBottleneck) {
   const Prediction prediction = Line(2, 5, BytesPerSecond(4))();
   EXPECT_NEAR(prediction.fill.value, 22, 1e-9);
   EXPECT_NEAR(prediction.bottleneck.value, 8, 1e-9);
-  EXPECT_NEAR(prediction.iteration.value, 22 + 4 * 8, 1e-9);
+  EXPECT_NEAR(prediction.iteration.value, 66, 1e-9);
   EXPECT_EQ(prediction.bottleneck_name, "d0 -> d1");
+  EXPECT_NEAR(prediction.pace.value, 11, 1e-9);
+  EXPECT_EQ(prediction.pace_name, "the round trip from d0 with 2 micro-batches in flight");
 }
 
-// 5 s of latency each way delay the only micro-batch, but not the rate of those that follow.
-TEST(Predict, LatencyCountsOnceInTheFill) {
+// 5 s of latency each way: fill 2 x 3 + 10 = 16. It occupies nothing, so the bottleneck stays 3; but with 2
+// micro-batches in flight, 2 and 4 wait for the round trips of 0 and 2: 16 + 2 x 16 = 48.
+TEST(Predict, LatencyIsPaidOncePerRoundTrip) {
   const Prediction prediction = Line(2, 5, BytesPerSecond(1e18), Seconds(5))();
   EXPECT_NEAR(prediction.fill.value, 16, 1e-9);
-  EXPECT_NEAR(prediction.iteration.value, 16 + 4 * 3, 1e-9);
+  EXPECT_NEAR(prediction.bottleneck.value, 3, 1e-9);
+  EXPECT_NEAR(prediction.iteration.value, 48, 1e-9);
 }
 
 // The middle device sends an activation on and a gradient back over one NIC: 64 B over 4 B/s, twice a channel's 8 s.

@@ -66,10 +66,10 @@ Seconds find_pace(Prediction& prediction, const Passage& passage, const Schedule
     const Seconds time = following(schedule.micro_batches, in_flight, prediction.bottleneck, round_trip);
     if (time <= longest) continue;
     longest = time;
-    prediction.bottleneck = round_trip / in_flight;
-    prediction.bottleneck_name = "the round trip from " +
-                                 platform.device(schedule.stages[static_cast<std::size_t>(s)].device).name + " with " +
-                                 std::to_string(in_flight) + " micro-batches in flight";
+    prediction.pace = round_trip / in_flight;
+    prediction.pace_name = "the round trip from " +
+                           platform.device(schedule.stages[static_cast<std::size_t>(s)].device).name + " with " +
+                           std::to_string(in_flight) + " micro-batches in flight";
   }
   return longest;
 }
