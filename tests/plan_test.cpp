@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/program/lower.h"
 
 namespace fusion {
 namespace {
@@ -86,6 +87,23 @@ TEST(Plan, ModelThatFitsNoDeviceIsInfeasible) {
   } catch (const Infeasible& fault) {
     EXPECT_THAT(fault.what(), HasSubstr("needs"));
     EXPECT_THAT(fault.what(), HasSubstr("--recompute"));
+  }
+}
+
+// Prediction and program count the second forward of recompute once each.
+TEST(Plan, ProgramAndCostsAgreeOnTheTimeOfAPass) {
+  for (const bool recompute : {false, true}) {
+    RunConfig config = small_run();
+    config.training.recompute = recompute;
+    config.compress = "int8";
+    const Problem problem = load_problem(config);
+    const Schedule schedule = make_schedule(config, problem);
+    const auto costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
+    std::vector<Seconds> busy(costs.size());
+    for (const Task& task : lower(schedule, problem.graph, problem.costs, problem.platform).tasks)
+      if (task.kind == TaskKind::compute) busy[task.stage.index()] += task.duration + task.codec_duration;
+    for (std::size_t s = 0; s < costs.size(); ++s)
+      EXPECT_NEAR(busy[s].value, costs[s].pass().value, 1e-12) << recompute << " " << s;
   }
 }
 

@@ -76,7 +76,7 @@ void add_compute(Lowering& to, std::size_t s) {
   }
   Task backward = forward;
   backward.phase = Phase::backward;
-  backward.duration = costs.input_gradient + costs.weight_gradient;  // with the second forward, if there is one
+  backward.duration = costs.second_forward + costs.input_gradient + costs.weight_gradient;
   backward.codec_duration = costs.backward_codec;
   backward.allocates = costs.recompute_extra;
   backward.frees = costs.kept + backward.allocates;
