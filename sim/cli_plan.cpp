@@ -46,8 +46,7 @@ Table stage_table(const Schedule& schedule, const Problem& problem) {
     const int in_flight = order.in_flight({num_stages, s, schedule.micro_batches});
     table.add({std::to_string(s), problem.platform.device(stage.device).name, gpu.name,
                stage_name(problem.graph, stage), format(cost.forward + cost.forward_codec),
-               format(cost.backward_pass()),
-               format(memory_needed(cost, in_flight)), format(gpu.memory),
+               format(cost.backward_pass()), format(memory_needed(cost, in_flight)), format(gpu.memory),
                outgoing(schedule, problem.graph, StageId(static_cast<std::size_t>(s)))});
   }
   return table;

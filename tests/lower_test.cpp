@@ -55,7 +55,7 @@ TEST(Lower, TasksTakeTheStagesCosts) {
       }
       if (task.kind != TaskKind::compute) continue;
       const bool forward = task.phase == Phase::forward;
-      EXPECT_EQ(task.duration, forward ? cost.forward : cost.input_gradient + cost.weight_gradient);
+      EXPECT_EQ(task.duration, forward ? cost.forward : cost.backward_pass() - cost.backward_codec);
       EXPECT_EQ(task.codec_duration, forward ? cost.forward_codec : cost.backward_codec);
     }
     for (std::size_t s = 0; s < 2; ++s) {
