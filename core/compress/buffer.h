@@ -10,6 +10,7 @@
 #include <new>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 namespace fusion::compress {
 
@@ -46,5 +47,19 @@ class Buffer {
   std::unique_ptr<T[], Free> memory_;
   std::size_t size_ = 0;
 };
+
+/// For vectors that vector code streams to past the cache: that wants whole cache lines.
+template <class T>
+struct CacheAligned {
+  using value_type = T;
+  CacheAligned() = default;
+  template <class U>
+  explicit CacheAligned(const CacheAligned<U>&) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), alignment)); }
+  void deallocate(T* p, std::size_t) { ::operator delete(p, alignment); }
+  bool operator==(const CacheAligned&) const = default;
+  static constexpr std::align_val_t alignment{64};
+};
+using AlignedFloats = std::vector<float, CacheAligned<float>>;
 
 }  // namespace fusion::compress

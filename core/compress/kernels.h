@@ -46,6 +46,11 @@ struct Scan {
   bool stream = false;          ///< write the residual past the cache
 };
 
+struct Extract {
+  std::size_t kept = 0;
+  std::size_t above = 0;  ///< values beyond `highest`
+};
+
 struct Kernels {
   /// Appends what reaches the threshold; indices are relative to x. Stops before a chunk that may not fit, and returns
   /// the position it reached.
@@ -56,6 +61,9 @@ struct Kernels {
   /// Moves candidates of [begin, end) at or above the threshold down to `out` (<= begin), keeping their order.
   /// Returns the position after the last.
   std::size_t (*keep)(Candidates&, std::size_t begin, std::size_t end, std::uint32_t threshold, std::size_t out);
+
+  /// Copies the values whose magnitude lies in [lowest, highest] to `out` (room for n, plus scan_slack), in order.
+  Extract (*extract)(const float* x, std::size_t n, std::uint32_t lowest, std::uint32_t highest, float* out);
 
   std::uint32_t (*max_magnitude)(const float* x, std::size_t n);
 

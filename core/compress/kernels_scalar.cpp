@@ -65,6 +65,17 @@ std::size_t keep(Candidates& c, std::size_t begin, std::size_t end, std::uint32_
   return out;
 }
 
+Extract extract(const float* x, std::size_t n, std::uint32_t lowest, std::uint32_t highest, float* out) {
+  Extract done;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t magnitude = magnitude_bits(x[i]);
+    out[done.kept] = x[i];
+    done.kept += magnitude - lowest <= highest - lowest;
+    done.above += magnitude > highest;
+  }
+  return done;
+}
+
 std::uint32_t max_magnitude(const float* x, std::size_t n) {
   std::uint32_t most = 0;
   for (std::size_t i = 0; i < n; ++i) most = std::max(most, magnitude_bits(x[i]));
@@ -89,7 +100,7 @@ void accumulate(float* e, const float* g, std::size_t n) {
 
 const Kernels& scalar_kernels() {
   static constexpr Kernels table{scan_any<float>, scan_any<Half>, scan_any<BFloat16>, keep,
-                                 max_magnitude,   read_pass,      accumulate};
+                                 extract,         max_magnitude,  read_pass,          accumulate};
   return table;
 }
 

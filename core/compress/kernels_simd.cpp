@@ -69,22 +69,31 @@ constexpr auto set_lanes = [] {
 }();
 #endif
 
-/// Moves the lanes that a mask names to the front, of the values and of their positions; returns how many they are.
-template <class M, class V, class P>
-HWY_ATTR inline std::size_t store_packed(M mask, V v, P positions, float* value, std::uint32_t* index) {
+/// Brings the lanes that a mask names to the front.
 #if HWY_TARGET == HWY_AVX2
-  const std::uint64_t bits = bits_of(mask);
-  const auto lanes = hn::PromoteTo(u, hn::LoadU(hn::Rebind<std::uint8_t, U>(), set_lanes[bits].data()));
-  const auto order = hn::IndicesFromVec(u, lanes);
-  hn::StoreU(hn::BitCast(f, hn::TableLookupLanes(hn::BitCast(u, v), order)), f, value);
-  hn::StoreU(hn::TableLookupLanes(positions, order), u, index);
-  return static_cast<std::size_t>(std::popcount(bits));
+struct Pack {
+  std::uint64_t bits;
+  hn::Indices256<std::uint32_t> order;
+
+  template <class M>
+  explicit Pack(M mask)
+      : bits(bits_of(mask)),
+        order(hn::IndicesFromVec(u,
+                                 hn::PromoteTo(u, hn::LoadU(hn::Rebind<std::uint8_t, U>(), set_lanes[bits].data())))) {}
+  auto operator()(hn::Vec<U> v) const { return hn::TableLookupLanes(v, order); }
+  auto operator()(hn::Vec<F> v) const { return hn::BitCast(f, hn::TableLookupLanes(hn::BitCast(u, v), order)); }
+  std::size_t count() const { return static_cast<std::size_t>(std::popcount(bits)); }
+};
 #else
-  hn::StoreU(hn::Compress(v, mask), f, value);
-  hn::StoreU(hn::Compress(positions, hn::RebindMask(u, mask)), u, index);
-  return hn::CountTrue(f, mask);
+struct Pack {
+  hn::Mask<F> mask;
+
+  explicit Pack(hn::Mask<F> m) : mask(m) {}
+  auto operator()(hn::Vec<U> v) const { return hn::Compress(v, hn::RebindMask(u, mask)); }
+  auto operator()(hn::Vec<F> v) const { return hn::Compress(v, mask); }
+  std::size_t count() const { return hn::CountTrue(f, mask); }
+};
 #endif
-}
 
 /// The scan's input at position i, and its output. Holds copies of the scan's fields: stores through other pointers
 /// must not make the compiler load them again.
@@ -106,6 +115,12 @@ struct Stream {
   HWY_ATTR auto vector(std::size_t i) const {
     if constexpr (with_error) return hn::Add(load(x + i), hn::LoadU(f, error + i));
     if constexpr (!with_error) return load(x + i);
+  }
+  /// The 64 elements from i on: memory must not idle while positions are sorted out. Harmless beyond the end.
+  HWY_ATTR void prefetch(std::size_t i) const {
+    for (std::size_t line = 0; line < 64; line += 64 / sizeof(T)) hwy::Prefetch(x + i + line);
+    if constexpr (with_error)
+      for (std::size_t line = 0; line < 64; line += 64 / sizeof(float)) hwy::Prefetch(error + i + line);
   }
   float scalar(std::size_t i) const {
     if constexpr (with_error) return to_float(x[i]) + error[i];
@@ -166,8 +181,10 @@ HWY_ATTR void scan_chunk_sparse(Stream<T, with_error> in, std::size_t begin, std
   }
   std::uint32_t* const first = c.index + c.count;
   std::uint32_t* out = first;
-  for (std::size_t w = 0; w < words; ++w)
+  for (std::size_t w = 0; w < words; ++w) {
+    in.prefetch(begin + scan_chunk + 64 * w);
     out += append_positions(found[w], static_cast<std::uint32_t>(begin + 64 * w), out);
+  }
   float* const value = c.value + c.count;
   const auto added = static_cast<std::size_t>(out - first);
   for (std::size_t k = 0; k < added; ++k) value[k] = in.scalar(first[k]);
@@ -186,9 +203,11 @@ HWY_ATTR void scan_chunk_dense(Stream<T, with_error> in, std::size_t begin, std:
     const auto v = in.vector(i);
     const auto taken = reaches(v, bound);
     in.store(i, v, taken);
-    const std::size_t packed = store_packed(taken, v, positions, value, index);
-    value += packed;
-    index += packed;
+    const Pack pack(taken);
+    hn::StoreU(pack(v), f, value);
+    hn::StoreU(pack(positions), u, index);
+    value += pack.count();
+    index += pack.count();
     positions = hn::Add(positions, step);
   }
   c.count = static_cast<std::size_t>(value - c.value);
@@ -223,7 +242,10 @@ HWY_ATTR std::size_t keep(Candidates& c, std::size_t begin, std::size_t end, std
   std::size_t i = begin;
   for (; i + lanes <= end; i += lanes) {
     const auto v = hn::LoadU(f, c.value + i);
-    out += store_packed(reaches(v, bound), v, hn::LoadU(u, c.index + i), c.value + out, c.index + out);
+    const Pack pack(reaches(v, bound));
+    hn::StoreU(pack(v), f, c.value + out);
+    hn::StoreU(pack(hn::LoadU(u, c.index + i)), u, c.index + out);
+    out += pack.count();
   }
   for (; i < end; ++i) {
     const float value = c.value[i];
@@ -232,6 +254,28 @@ HWY_ATTR std::size_t keep(Candidates& c, std::size_t begin, std::size_t end, std
     out += magnitude_bits(value) >= threshold;
   }
   return out;
+}
+
+HWY_ATTR Extract extract(const float* x, std::size_t n, std::uint32_t lowest, std::uint32_t highest, float* out) {
+  const std::size_t lanes = hn::Lanes(f);
+  const auto low = bound_of(lowest), high = bound_of(highest + 1);
+  Extract done;
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(f, x + i);
+    const auto above = reaches(v, high);
+    const Pack pack(hn::AndNot(above, reaches(v, low)));
+    hn::StoreU(pack(v), f, out + done.kept);
+    done.kept += pack.count();
+    done.above += hn::CountTrue(f, above);
+  }
+  for (; i < n; ++i) {
+    const std::uint32_t magnitude = magnitude_bits(x[i]);
+    out[done.kept] = x[i];
+    done.kept += magnitude - lowest <= highest - lowest;
+    done.above += magnitude > highest;
+  }
+  return done;
 }
 
 HWY_ATTR std::uint32_t max_magnitude(const float* x, std::size_t n) {
@@ -270,7 +314,7 @@ HWY_ATTR void accumulate(float* e, const float* g, std::size_t n) {
 
 const Kernels& table() {
   static constexpr Kernels functions{scan_any<float>, scan_any<Half>, scan_any<BFloat16>, keep,
-                                     max_magnitude,   read_pass,      accumulate};
+                                     extract,         max_magnitude,  read_pass,          accumulate};
   return functions;
 }
 

@@ -1,4 +1,6 @@
-// The k-th largest magnitude of an array, exactly, by radix: histograms of an ever narrower range of bits.
+// The k-th largest magnitude of an array, exactly: a sample brackets it, one vector pass extracts the bracket (Floyd
+// and Rivest, "Expected time bounds for selection", CACM 18, 1975); where the sample misleads, histograms of an ever
+// narrower range of bits.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +8,7 @@
 #include <span>
 
 #include "core/compress/buffer.h"
+#include "core/compress/kernels.h"
 
 namespace fusion::compress {
 
@@ -17,6 +20,6 @@ struct Kth {
 
 /// Preconditions: 1 <= k <= values.size(), and every magnitude lies in [lowest, highest]. Linear time.
 Kth kth_largest(std::span<const float> values, std::size_t k, std::uint32_t lowest, std::uint32_t highest,
-                Buffer<float>& scratch);
+                Buffer<float>& scratch, const Kernels&);
 
 }  // namespace fusion::compress

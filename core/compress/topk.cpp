@@ -38,7 +38,7 @@ auto scan_of(const Kernels& k, const BFloat16*) { return k.scan_bf16; }
 /// A threshold that slightly more than k elements reach, most probably: the sample's quantile, four standard deviations
 /// of its rank lower. One position at random per stride, so that no period of the data can hide from it.
 template <class T>
-std::uint32_t sampled_threshold(const Source<T>& in, std::size_t k, TopkWorkspace& ws) {
+std::uint32_t sampled_threshold(const Source<T>& in, std::size_t k, TopkWorkspace& ws, const Kernels& kernels) {
   if (in.n < small_tensor) return 0;
   const std::size_t size = std::clamp<std::size_t>(in.n / 256, 1024, 16384), stride = in.n / size;
   const double expected = static_cast<double>(k) / static_cast<double>(in.n) * static_cast<double>(size);
@@ -46,7 +46,7 @@ std::uint32_t sampled_threshold(const Source<T>& in, std::size_t k, TopkWorkspac
   if (rank >= size) return 0;
   // The workspace holds at least n / 64 values already.
   for (std::size_t i = 0; i < size; ++i) ws.value.data()[i] = in.at(i * stride + mix(i) % stride);
-  const Kth found = kth_largest(ws.value.first(size), rank, 0, 0x7fffffffu, ws.scratch);
+  const Kth found = kth_largest(ws.value.first(size), rank, 0, 0x7fffffffu, ws.scratch, kernels);
   return std::min(found.bits, infinity_bits);
 }
 
@@ -98,7 +98,7 @@ class Selector {
       if (!collect(std::min(magnitude_bits(options_.hint * hint_margin), infinity_bits))) return false;
       if (c_.count >= k_) return trim();
     }
-    if (!collect(sampled_threshold(in_, k_, ws_))) return false;
+    if (!collect(sampled_threshold(in_, k_, ws_, kernels_))) return false;
     if (c_.count < k_ && !collect(counted_threshold(in_, k_))) return false;
     return trim();
   }
@@ -157,7 +157,7 @@ class Selector {
   /// Leaves the best k of the candidates, of which there are at least k and none that is not finite.
   bool trim() {
     if (k_ == 0) return c_.count == 0;
-    const Kth kth = kth_largest({c_.value, c_.count}, k_, floor_, most_, ws_.scratch);
+    const Kth kth = kth_largest({c_.value, c_.count}, k_, floor_, most_, ws_.scratch, kernels_);
     smallest_ = kth.bits;
     if (c_.count == k_) return true;
     const std::size_t cut = kth.above + kth.equal == k_ ? c_.count : after_tie(kth);

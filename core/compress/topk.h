@@ -26,11 +26,11 @@ namespace fusion::compress {
 
 /// k of n elements.
 struct Selection {
-  std::uint64_t elements = 0;               ///< n
-  std::vector<std::uint64_t> index;         ///< ascending, below n
-  std::vector<float> value;                 ///< as long as `index`
-  float threshold = 0;                      ///< the smallest magnitude kept: the next step's hint
-  std::optional<std::uint64_t> not_finite;  ///< the first such element; then nothing is selected
+  std::uint64_t elements = 0;                    ///< n
+  std::vector<std::uint64_t> index = {};         ///< ascending, below n
+  std::vector<float> value = {};                 ///< as long as `index`
+  float threshold = 0;                           ///< the smallest magnitude kept: the next step's hint
+  std::optional<std::uint64_t> not_finite = {};  ///< the first such element; then nothing is selected
   bool operator==(const Selection&) const = default;
 };
 
