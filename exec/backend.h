@@ -71,9 +71,14 @@ struct BackendRow {
 std::span<const BackendRow> backend_table();
 const BackendRow& find_backend(std::string_view name);
 
-/// Fills a parameter by name and kind of its first user, from a generator seeded with (seed, name): the same values on
-/// whatever rank and backend it lives. GPT-2's scheme: normal 0.02, residual projections scaled by 1/sqrt(2 L), norms 1
-/// and 0, biases 0; convolutions Kaiming.
+/// Fills a parameter from a generator seeded with (seed, name): the same bits on whatever rank, machine and backend it
+/// lives. What it gets follows from its name and its first user:
+///   a bias                     0
+///   the weight of a norm       1
+///   convolutions, and linear layers of a network without attention: standard deviation sqrt(2 / fan in) (He 2015)
+///   embeddings, and linear layers of one with attention: 0.02, and 0.02 / sqrt(2 L) for those that end in a residual
+///   sum ("c_proj", "o_proj", "down_proj"), L being the attention ops (GPT-2)
+/// Draws are sums of twelve uniform integers (Irwin-Hall), near a normal up to 6 deviations and free of libm.
 void initialize_parameter(const Graph&, ParameterId, std::uint64_t seed, std::span<float> values);
 
 }  // namespace fusion::exec
