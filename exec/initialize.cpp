@@ -52,10 +52,14 @@ void initialize_parameter(const Graph& graph, ParameterId id, std::uint64_t seed
   const Op& user = graph.op(parameter.users.front());
   const bool is_norm =
       user.kind == OpKind::layer_norm || user.kind == OpKind::rms_norm || user.kind == OpKind::batch_norm;
-  if (parameter.name.ends_with(".bias")) return std::ranges::fill(values, 0.0F);
-  if (is_norm) return std::ranges::fill(values, 1.0F);
-  const std::uint64_t mixed = XXH64(parameter.name.data(), parameter.name.size(), seed);
-  fill_near_normal(std::mt19937_64(mixed), deviation_of(graph, parameter, user), values);
+  if (parameter.name.ends_with(".bias")) {
+    std::ranges::fill(values, 0.0F);
+  } else if (is_norm) {
+    std::ranges::fill(values, 1.0F);
+  } else {
+    const std::uint64_t mixed = XXH64(parameter.name.data(), parameter.name.size(), seed);
+    fill_near_normal(std::mt19937_64(mixed), deviation_of(graph, parameter, user), values);
+  }
 }
 
 }  // namespace fusion::exec

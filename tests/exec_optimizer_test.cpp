@@ -127,8 +127,9 @@ TEST(Optimizer, StateOfAnotherKindOrSizeIsRefused) {
   for (const Optimizer kind : {Optimizer::sgd, Optimizer::momentum, Optimizer::adam}) {
     const OptimizerSettings settings{.kind = kind};
     OptimizerState state = fresh_state(kind, 2);
-    if (kind != Optimizer::sgd)
+    if (kind != Optimizer::sgd) {  // which has no state to be of the wrong size
       EXPECT_THROW(update(settings, 1, 1, {&parameter, 1}, {&gradient, 1}, state), std::logic_error);
+    }
     state = fresh_state(kind == Optimizer::adam ? Optimizer::momentum : Optimizer::adam, 1);
     EXPECT_THROW(update(settings, 1, 1, {&parameter, 1}, {&gradient, 1}, state), std::logic_error);
     state = fresh_state(kind, 1);
