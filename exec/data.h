@@ -25,14 +25,23 @@ class DataSet {
   virtual void fill(std::int64_t i, std::int64_t row, HostTensor& input, HostTensor& label) const = 0;
 };
 
+/// The kinds of data, for --help.
+struct DataRow {
+  std::string_view name, help;
+};
+std::vector<DataRow> data_table();
+
 /// "text:FILE" (bytes), "text:FILE,bpe:DIR" (GPT-2 BPE from vocab.json and merges.txt), "idx:DIR", "cifar10:DIR",
-/// "synthetic". Checked against the graph's input and label: shapes, dtype, vocabulary or classes. Throws InputError.
+/// "synthetic". Checked against the graph's input and label: shapes, dtype, vocabulary or classes. Throws InputError
+/// naming file and fault, also for a graph without exactly one input and one label.
 std::unique_ptr<DataSet> open_data(const std::string& spec, const Graph&, std::uint64_t seed);
 
 struct Batch {
   HostTensor input, label;
 };
-/// The samples of one micro-batch of one step.
+/// The samples of one micro-batch of one step: numbers (step x micro_batches + micro_batch) x B and on of an endless
+/// row of epochs, each its own permutation. `micro_batches` are those of a step over all replicas together, so that the
+/// samples of a step do not depend on how many there are. Activations come as fp32 whatever the graph's dtype is.
 Batch batch_of(const DataSet&, const Graph&, std::uint64_t seed, std::int64_t step, int micro_batch, int micro_batches);
 
 }  // namespace fusion::exec
