@@ -8,14 +8,19 @@ namespace {
 thread_local std::size_t largest = 0;
 }
 
-// In a source of its own, or the compiler inlines one of the pair and warns of a mismatch.
-void* operator new(std::size_t bytes) {
+// In a source of its own, or the compiler inlines one of a pair and warns of a mismatch. All forms for single objects,
+// or the sanitizer's own would meet these.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   largest = std::max(largest, bytes);
-  if (void* memory = std::malloc(std::max<std::size_t>(bytes, 1))) return memory;
+  return std::malloc(std::max<std::size_t>(bytes, 1));
+}
+void* operator new(std::size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 namespace fusion {
 
