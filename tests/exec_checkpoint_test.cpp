@@ -129,6 +129,7 @@ TEST(Safetensors, HostileFilesAreRefusedByName) {
       {with_header(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})", 0), "dimension below 1"},
       {with_header(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4), "a.shape"},
       {with_header(R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4), "a.shape"},
+      {with_header(R"({"a":{"dtype":"F32","shape":[1e999],"data_offsets":[0,4]}})", 4), "beyond the range of a double"},
       {with_header(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,4]}})", 4), "2^40"},
       {with_header(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296,0],"data_offsets":[0,0]}})", 0), "2^40"},
       {with_header(R"({"a":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}})", 4),

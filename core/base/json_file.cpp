@@ -173,6 +173,8 @@ JsonObject parse_json(std::string_view text, const std::string& file) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(fault.byte, text.size()));
     const int line = 1 + static_cast<int>(std::count(text.begin(), end, '\n'));
     throw InputError(file, "", "is not JSON, or is cut off", line);
+  } catch (const json::out_of_range&) {
+    throw InputError(file, "", "holds a number beyond the range of a double");
   }
   if (!root->is_object()) throw InputError(file, "", "is not a JSON object");
   JsonObject object;
