@@ -74,6 +74,31 @@ TEST_F(JsonFile, RefusesWhatIsNoJsonObject) {
   EXPECT_THAT(message_of([&] { load_json(write("{\"a\": NaN}")); }), HasSubstr("is not JSON"));
 }
 
+TEST_F(JsonFile, ListsOfWholeNumbersAreThat) {
+  const auto root = load_json(write(R"({"shape": [2, 0, 9223372036854775807], "empty": []})"));
+  EXPECT_EQ(root.integers("shape"), (std::vector<std::int64_t>{2, 0, INT64_MAX}));
+  EXPECT_TRUE(root.integers("empty").empty());
+  for (const char* list : {"[-1]", "[1.0]", "[9223372036854775808]", "[\"1\"]", "[[1]]", "1", "null"})
+    EXPECT_THAT(message_of([&] { parse_json("{\"a\": " + std::string(list) + "}", "f").integers("a"); }),
+                HasSubstr("is not a list of whole numbers"));
+}
+
+TEST_F(JsonFile, KeysAreSortedAndDoNotCountAsAskedFor) {
+  const auto root = load_json(write(R"({"b": 1, "a": 2})"));
+  EXPECT_EQ(root.keys(), (std::vector<std::string>{"a", "b"}));
+  EXPECT_THAT(message_of([&] { root.reject_unknown(); }), HasSubstr("\"a\""));
+}
+
+TEST_F(JsonFile, DeepNestingIsRefusedBeforeItIsWalked) {
+  const auto nested = [](std::size_t depth) {
+    return "{\"a\":" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
+  };
+  EXPECT_EQ(parse_json(nested(100), "f").keys().size(), 1U);
+  EXPECT_THAT(message_of([&] { parse_json(nested(101), "f"); }), HasSubstr("f: is nested more than 100 levels deep"));
+  EXPECT_THAT(message_of([&] { parse_json(nested(1'000'000), "f"); }), HasSubstr("100 levels"));
+  EXPECT_EQ(parse_json("{\"" + std::string(200, '[') + "\\\"[\": 1}", "f").keys().size(), 1U);  // inside a string
+}
+
 TEST_F(JsonFile, WritingIsAllOrNothing) {
   const auto path = folder_.path() / "no-such-folder" / "x.json";
   EXPECT_THAT(message_of([&] { write_text(path, "text"); }), HasSubstr("can't be written"));

@@ -26,6 +26,23 @@ std::string shown(const json& value) {
   return text.size() <= longest ? text : text.substr(0, longest) + "…";
 }
 
+/// Printing a value recurses, and a hostile file nests a million times.
+bool is_too_deep(std::string_view text) {
+  constexpr int most = 100;
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') ++i;
+    if (c == '"') in_string = !in_string;
+    if (in_string) continue;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (depth > most) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string JsonObject::path_of(std::string_view key) const {
@@ -104,6 +121,22 @@ std::vector<double> JsonObject::reals(std::string_view key) const {
   return list.get<std::vector<double>>();
 }
 
+std::vector<std::int64_t> JsonObject::integers(std::string_view key) const {
+  const json& list = require(key);
+  const auto fits = [](const json& item) {
+    return item.is_number_unsigned() && item.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX);
+  };
+  if (!list.is_array() || !std::all_of(list.begin(), list.end(), fits))
+    throw error(key, shown(list) + " is not a list of whole numbers from 0");
+  return list.get<std::vector<std::int64_t>>();
+}
+
+std::vector<std::string> JsonObject::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : node_->value->items()) names.push_back(key);
+  return names;
+}
+
 JsonObject JsonObject::child(const json& value, std::string path) const {
   JsonObject object;
   object.node_ = std::make_shared<Node>(Node{node_->root, node_->file, std::move(path), &value, {}});
@@ -134,21 +167,23 @@ void JsonObject::reject_unknown() const {
     if (!node_->asked.contains(key)) throw error(key, unknown_name(key, valid));
 }
 
-JsonObject load_json(const std::filesystem::path& path) {
-  const std::string text = read_text(path);
+JsonObject load_json(const std::filesystem::path& path) { return parse_json(read_text(path), path.string()); }
+
+JsonObject parse_json(std::string_view text, const std::string& file) {
+  if (is_too_deep(text)) throw InputError(file, "", "is nested more than 100 levels deep");
   std::shared_ptr<const json> root;
   try {
     root = std::make_shared<const json>(json::parse(text));
   } catch (const json::parse_error& fault) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(fault.byte, text.size()));
     const int line = 1 + static_cast<int>(std::count(text.begin(), end, '\n'));
-    throw InputError(path.string(), "", "is not JSON, or is cut off", line);
+    throw InputError(file, "", "is not JSON, or is cut off", line);
   } catch (const json::out_of_range&) {
-    throw InputError(path.string(), "", "holds a number beyond the range of a double");
+    throw InputError(file, "", "holds a number beyond the range of a double");
   }
-  if (!root->is_object()) throw InputError(path.string(), "", "is not a JSON object");
+  if (!root->is_object()) throw InputError(file, "", "is not a JSON object");
   JsonObject object;
-  object.node_ = std::make_shared<JsonObject::Node>(JsonObject::Node{root, path.string(), "", root.get(), {}});
+  object.node_ = std::make_shared<JsonObject::Node>(JsonObject::Node{root, file, "", root.get(), {}});
   return object;
 }
 

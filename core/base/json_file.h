@@ -30,8 +30,10 @@ class JsonObject {
   bool boolean(std::string_view key, std::optional<bool> fallback = {}) const;
   std::vector<std::string> strings(std::string_view key) const;
   std::vector<double> reals(std::string_view key) const;
+  std::vector<std::int64_t> integers(std::string_view key) const;  ///< whole numbers in [0, 2^63)
   JsonObject object(std::string_view key) const;
   std::vector<JsonObject> objects(std::string_view key) const;
+  std::vector<std::string> keys() const;  ///< sorted; does not count as asking
 
   /// Throws InputError for the first key nobody asked for, with the nearest of those that were.
   void reject_unknown() const;
@@ -40,7 +42,7 @@ class JsonObject {
   InputError error(std::string_view key, std::string_view message) const;
 
  private:
-  friend JsonObject load_json(const std::filesystem::path&);
+  friend JsonObject parse_json(std::string_view, const std::string&);
   struct Node;
   const nlohmann::json* find(std::string_view key) const;
   const nlohmann::json& require(std::string_view key) const;
@@ -51,5 +53,9 @@ class JsonObject {
 
 /// The root object. Throws InputError: no such file, empty, not text, not JSON (with line), not an object.
 JsonObject load_json(const std::filesystem::path&);
+
+/// The root object of a text that stands inside the file named `file`. Throws InputError like load_json, and for more
+/// than 100 levels of nesting.
+JsonObject parse_json(std::string_view text, const std::string& file);
 
 }  // namespace fusion
