@@ -12,6 +12,10 @@ namespace fusion::sim {
 
 void add_output_flags(CLI::App& command, Output& output) {
   command.add_flag("--json", output.json, "print JSON instead of a table");
+  add_quiet_flag(command, output);
+}
+
+void add_quiet_flag(CLI::App& command, Output& output) {
   command.add_flag("--quiet", output.quiet, "nothing on standard error but errors");
 }
 
@@ -63,6 +67,7 @@ RunConfig RunFlags::resolve() const {
 }
 
 void write_config_beside(const std::filesystem::path& result, const RunConfig& config) {
+  if (!is_replaceable(result)) return;
   std::filesystem::path path = result;
   write_text(path.replace_extension(".config.toml"), write_run_config(config));
 }

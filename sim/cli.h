@@ -26,8 +26,9 @@ struct Output {
   bool quiet = false;  ///< nothing on standard error
 };
 
-/// Adds --json and --quiet.
+/// Adds --json and --quiet; or --quiet alone, for commands whose answer is a file of its own kind.
 void add_output_flags(CLI::App&, Output&);
+void add_quiet_flag(CLI::App&, Output&);
 
 /// Prints a table, in colour where standard output is a terminal and NO_COLOR is not set.
 void print(const Table&);

@@ -66,11 +66,12 @@ void make_plan(const Options& options) {
   const Problem problem = load_problem(config);
   const Schedule schedule = make_schedule(config, problem);
   const std::string text = write_schedule(schedule, problem.graph, problem.platform);
-  if (options.output.json)
+  if (options.output.json) {
     std::puts(text.c_str());
-  else
+  } else {
     print(stage_table(schedule, problem));
-  note(options.output, summary(schedule, problem));
+    std::printf("\n%s\n", summary(schedule, problem).c_str());
+  }
   if (options.to.empty()) return;
   write_text(options.to, text);
   write_config_beside(options.to, config);

@@ -57,7 +57,7 @@ void add_import(CLI::App& parent) {
   command->add_option("-o,--output", options->to, "where to write it; default: standard output")->type_name("FILE");
   command->add_option("--name", options->import.name, "name of the platform")->capture_default_str();
   command->add_option("--gpu", options->import.gpu, "GPU of every host")->capture_default_str();
-  add_output_flags(*command, options->output);
+  add_quiet_flag(*command, options->output);
   command->callback([options] { import_platform(*options); });
 }
 
@@ -66,7 +66,7 @@ void add_export(CLI::App& parent) {
   const auto options = std::make_shared<Options>();
   command->add_option("file", options->file, "name or path of a platform")->required();
   command->add_option("-o,--output", options->to, "where to write it; default: standard output")->type_name("FILE");
-  add_output_flags(*command, options->output);
+  add_quiet_flag(*command, options->output);
   command->callback([options] { deliver(export_simgrid_xml(load_platform(options->file)), *options); });
 }
 

@@ -98,8 +98,14 @@ void rank_policies(const Options& options) {
   }
   if (ranking.baseline.empty()) throw Infeasible("no policy fits: " + ranking.rows.front().failure);
   const nlohmann::ordered_json json = to_json(ranking);
-  options.output.json ? print(json) : print(table_of(ranking));
-  note(options.output, "speed-up is over " + ranking.baseline);
+  if (options.output.json) {
+    print(json);
+  } else {
+    print(table_of(ranking));
+    std::printf(
+        "\nSpeed-up is over %s. All but none change what is trained: the table compares time, not convergence.\n",
+        ranking.baseline.c_str());
+  }
   write_results(ranking, json, problem, request, options);
 }
 

@@ -1,4 +1,7 @@
 // fusion-sim simulate: replay a plan on SimGrid.
+#include <array>
+
+#include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/program/lower.h"
 #include "sim/cli.h"
@@ -11,7 +14,7 @@ namespace {
 struct Options {
   Output output;
   RunFlags run;
-  std::string plan, report, timeline, network = "ideal";
+  std::string plan, report, timeline, network = "ideal", engine = "simgrid";
 };
 
 struct Planned {
@@ -31,6 +34,10 @@ Planned planned(const Options& options) {
   Schedule schedule = read_schedule(options.plan);
   Problem problem = load_problem(schedule);
   validate(schedule, problem.graph, problem.platform, options.plan);
+  // What the file says of time is not trusted: it may have been edited since it was planned.
+  const auto costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
+  require_memory(schedule, problem.graph, costs, problem.platform);
+  schedule.predicted_iteration = predict(schedule, problem.graph, costs, problem.platform).iteration;
   return {std::move(problem), std::move(schedule), {}};
 }
 
@@ -49,12 +56,20 @@ void write_results(const Report& report, const Program& program, const Planned& 
 void show(const Report& report) {
   constexpr std::size_t busiest_channels = 10;
   print(device_table(report));
-  if (report.links.empty()) return;
-  std::puts("");
-  print(channel_table(report, busiest_channels));
+  if (!report.links.empty()) {
+    std::puts("");
+    print(channel_table(report, busiest_channels));
+  }
+  std::printf("\n%s\n", summary(report).c_str());
+}
+
+void require_engine(const std::string& engine) {
+  constexpr std::array<std::string_view, 1> engines = {"simgrid"};
+  if (engine != engines.front()) throw InputError("", "engine", unknown_name(engine, engines));
 }
 
 void simulate_plan(const Options& options) {
+  require_engine(options.engine);
   const Planned run = planned(options);
   const Program program = lower(run.schedule, run.problem.graph, run.problem.costs, run.problem.platform);
   validate(program, run.problem.platform, Sends::buffered, options.plan.empty() ? "plan" : options.plan);
@@ -63,7 +78,6 @@ void simulate_plan(const Options& options) {
     std::puts(write_report(report).c_str());
   else
     show(report);
-  note(options.output, summary(report));
   write_results(report, program, run, options);
 }
 
@@ -75,6 +89,9 @@ void declare_simulate(CLI::App& app) {
   command->add_option("--plan", options->plan, "schedule.json of fusion-sim plan; else the options of a plan")
       ->type_name("FILE");
   options->run.declare_all(*command);
+  command->add_option("--engine", options->engine, "what replays it: simgrid")
+      ->capture_default_str()
+      ->type_name("NAME");
   std::string networks;
   for (const NetworkProfile& profile : network_profiles())
     networks += (networks.empty() ? "" : "; ") + std::string(profile.name) + ": " + std::string(profile.help);

@@ -38,9 +38,14 @@ std::string unexpected_argument(const CLI::App& app) {
   return unknown_name(flag, std::vector<std::string_view>(names.begin(), names.end()));
 }
 
+/// --version on every command.
+void give_version(CLI::App& app) {
+  app.set_version_flag("--version", "fusion-sim " + std::string(version()));
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) give_version(*command);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Plan, simulate and compare the training of one network on geo-distributed GPUs.", "fusion-sim");
-  app.set_version_flag("--version", "fusion-sim " + std::string(version()));
   app.footer(
       "Examples:\n"
       "  fusion-sim rank --model gpt2 --platform testbed-3            every policy, one table\n"
@@ -51,6 +56,7 @@ int run(int argc, char** argv) {
   for (const auto declare : {declare_rank, declare_plan, declare_simulate, declare_estimate, declare_compare,
                              declare_platform, declare_lists})
     declare(app);
+  give_version(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {
@@ -59,6 +65,8 @@ int run(int argc, char** argv) {
     if (!app.remaining(true).empty()) return fail(ExitCode::usage, unexpected_argument(app));
     return fail(ExitCode::usage, std::string(error.what()) + "; see --help");
   }
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    return fail(ExitCode::runtime_fault, "standard output can't be written");
   return static_cast<int>(ExitCode::done);
 }
 

@@ -131,6 +131,27 @@ TEST_F(Cli, PlanThenSimulateIsSimulate) {
   EXPECT_EQ(replayed.out, direct.out);
 }
 
+TEST_F(Cli, AnEditedPlanIsJudgedAnew) {
+  const std::string plan = path("s.json");
+  ASSERT_EQ(fusion_sim("plan --policy equal-number" + small_run + "-o " + plan).exit_code, 0);
+  json edited = json::parse(read_text(plan));
+  edited["predicted_iteration_s"] = 1e-9;  // not trusted
+  const std::string lied = write("lied.json", edited.dump());
+  EXPECT_EQ(fusion_sim("simulate --json --plan " + lied).out, fusion_sim("simulate --json --plan " + plan).out);
+  edited["model_options"]["micro_batch"] = 100'000'000;  // activations of 4 kB x 1e8 fit no device
+  expect_one_line(fusion_sim("simulate --plan " + write("big.json", edited.dump())), 4, HasSubstr("needs"));
+}
+
+TEST_F(Cli, AnAnswerThatCannotBePrintedIsAFault) {
+  EXPECT_EQ(run_program("{ " + program + " models >/dev/full; }").exit_code, 5);
+}
+
+TEST_F(Cli, AKeyOfManyPartsIsBadInput) {
+  std::string key = "a";
+  for (int part = 0; part < 50000; ++part) key += ".a";
+  expect_one_line(fusion_sim("platform check " + write("deep.toml", key + " = 1\n")), 3, HasSubstr("deep.toml:1"));
+}
+
 TEST_F(Cli, TheResolvedOptionsStandBesideTheResult) {
   const std::string plan = path("s.json"), again = path("t.json");
   ASSERT_EQ(fusion_sim("plan" + small_run + "--micro-batches 3 --policy equal-number -o " + plan).exit_code, 0);
@@ -143,6 +164,8 @@ TEST_F(Cli, FlagsWinOverTheConfigFile) {
   const std::string config = write("run.toml", "model = \"mlp\"\nplatform = \"lan4\"\norder = \"gpipe\"\n");
   EXPECT_EQ(json::parse(fusion_sim("simulate --json --config " + config).out)["order"], "gpipe");
   EXPECT_EQ(json::parse(fusion_sim("simulate --json --order 1f1b --config " + config).out)["order"], "1f1b");
+  const std::string again = write("again.toml", "model = \"mlp\"\nplatform = \"lan4\"\nrecompute = true\n");
+  EXPECT_THAT(fusion_sim("plan --json --recompute=false --config " + again).out, HasSubstr("\"recompute\":false"));
 }
 
 TEST_F(Cli, ReportKeepsTheContract) {

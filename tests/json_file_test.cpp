@@ -1,8 +1,11 @@
 // The strict JSON reader: what it takes, and that every refusal names file, key and value.
 #include "core/base/json_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -104,6 +107,22 @@ TEST_F(JsonFile, WritingIsAllOrNothing) {
   EXPECT_THAT(message_of([&] { write_text(path, "text"); }), HasSubstr("can't be written"));
   write("{}");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);  // no temporary file is left
+}
+
+TEST_F(JsonFile, WritingFollowsALinkAndKeepsAPipe) {
+  const auto target = write("{}"), link = folder_.path() / "link.json", pipe = folder_.path() / "pipe";
+  std::filesystem::create_symlink(target, link);
+  write_text(link, "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(read_text(target), "new");
+
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_text(pipe, "through");
+  char buffer[16] = {};
+  EXPECT_EQ(::read(reader, buffer, sizeof buffer), 7);
+  ::close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
 }  // namespace

@@ -66,6 +66,30 @@ TEST(Predict, LatencyIsPaidOncePerRoundTrip) {
   EXPECT_NEAR(prediction.iteration.value, 48, 1e-9);
 }
 
+// Only the links of d0 are slow, 8 s each way. Stages 0 and 1 turn round in 2 x 3 + 16 = 22 with 4 - 3 + 1 = 2
+// micro-batches on the way, a pace of 11 where the whole pipeline would allow (4 x 3 + 16) / 4 = 7 and the channel 8.
+// The 3 that follow the first in the warm-up go at the channel's pace: 28 + 3 x 8 + 96 x 11 = 1108.
+TEST(Predict, ShortRoundTripSetsThePace) {
+  Line line(4, 100);
+  line.platform.links[0].bandwidth = line.platform.links[1].bandwidth = BytesPerSecond(4);
+  const Prediction prediction = line();
+  EXPECT_NEAR(prediction.fill.value, 28, 1e-9);
+  EXPECT_NEAR(prediction.bottleneck.value, 8, 1e-9);
+  EXPECT_NEAR(prediction.pace.value, 11, 1e-9);
+  EXPECT_NEAR(prediction.iteration.value, 1108, 1e-9);
+}
+
+// All forwards come first, so activations and gradients never overlap: fill 6 + 16, then 2 x (8 + 8). By hand:
+// activations arrive at 9, 17, 25; the last backward of stage 1 ends at 32, gradients arrive at 36, 44, 52; stage 0
+// ends at 54.
+TEST(Predict, GpipePaysBothPhases) {
+  Line line(2, 3, BytesPerSecond(4));
+  line.schedule.order = "gpipe";
+  const Prediction prediction = line();
+  EXPECT_NEAR(prediction.bottleneck.value, 16, 1e-9);
+  EXPECT_NEAR(prediction.iteration.value, 54, 1e-9);
+}
+
 // The middle device sends an activation on and a gradient back over one NIC: 64 B over 4 B/s, twice a channel's 8 s.
 TEST(Predict, SharedLinkIsTheBottleneck) {
   const Prediction prediction = Line(3, 2, BytesPerSecond(4))();

@@ -25,25 +25,44 @@ std::string read_text(const fs::path& path) {
   return text;
 }
 
+namespace {
+
+InputError not_written(const fs::path& path, const std::string& reason) {
+  return InputError(path.string(), "", "can't be written: " + reason);
+}
+
+void write_stream(const fs::path& to, const fs::path& named, std::string_view text) {
+  std::ofstream out(to, std::ios::binary);
+  if (!out) throw not_written(named, std::strerror(errno));
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.flush();
+  if (!out) throw not_written(named, std::strerror(errno));
+}
+
+}  // namespace
+
+bool is_replaceable(const fs::path& path) {
+  std::error_code ignored;
+  return !fs::exists(path, ignored) || fs::is_regular_file(path, ignored);
+}
+
 void write_text(const fs::path& path, std::string_view text) {
-  const fs::path temporary = path.string() + ".tmp" + std::to_string(::getpid());
-  {
-    std::ofstream out(temporary, std::ios::binary);
-    if (!out) throw InputError(path.string(), "", std::string("can't be written: ") + std::strerror(errno));
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    out.flush();
-    if (!out) {
-      const std::string reason = std::strerror(errno);
-      std::error_code ignored;
-      fs::remove(temporary, ignored);
-      throw InputError(path.string(), "", "can't be written: " + reason);
-    }
-  }
+  // A device, a pipe or a socket is written to, never replaced; a link is followed.
+  if (!is_replaceable(path)) return write_stream(path, path, text);
   std::error_code error;
-  fs::rename(temporary, path, error);
+  const fs::path target = fs::is_symlink(path) ? fs::weakly_canonical(path, error) : path;
+  const fs::path temporary = target.string() + ".tmp" + std::to_string(::getpid());
+  try {
+    write_stream(temporary, path, text);
+  } catch (...) {
+    fs::remove(temporary, error);
+    throw;
+  }
+  fs::rename(temporary, target, error);
   if (!error) return;
-  fs::remove(temporary);
-  throw InputError(path.string(), "", "can't be written: " + error.message());
+  const std::string reason = error.message();
+  fs::remove(temporary, error);
+  throw not_written(path, reason);
 }
 
 }  // namespace fusion

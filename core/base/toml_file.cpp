@@ -58,7 +58,21 @@ std::string wrong_kind(const toml::node& node, std::string_view wanted) {
 
 std::vector<std::string_view> views(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
+/// toml++ recurses once per part of a dotted key: a hostile one would overflow the stack.
+void refuse_deep_keys(const std::string& file, const std::string& text) {
+  constexpr std::ptrdiff_t most_parts = 100;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const std::string_view key = std::string_view(line).substr(0, line.find('='));
+    if (std::count(key.begin(), key.end(), '.') > most_parts)
+      throw InputError(file, "", "a key has more than " + std::to_string(most_parts) + " parts", number);
+  }
+}
+
 toml::table parse(const std::string& file, const std::string& text) {
+  refuse_deep_keys(file, text);
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {

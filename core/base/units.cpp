@@ -128,8 +128,10 @@ std::string format(double value, std::span<const Unit> units) {
   const int decimals = std::abs(scaled) >= 99.95 || scaled == std::floor(scaled) ? 0
                        : std::abs(scaled) >= 9.995                               ? 1
                                                                                  : 2;
-  std::snprintf(buffer.data(), buffer.size(), "%.*f %.*s", decimals, scaled, static_cast<int>(best->name.size()),
-                best->name.data());
+  constexpr double longest = 1e7;  // beyond it digits say less than an exponent
+  const bool plain = std::abs(scaled) < longest;
+  std::snprintf(buffer.data(), buffer.size(), plain ? "%.*f %.*s" : "%.*e %.*s", plain ? decimals : 2, scaled,
+                static_cast<int>(best->name.size()), best->name.data());
   return buffer.data();
 }
 

@@ -39,10 +39,12 @@ constexpr std::array rows = {
                    dense<CodecKind::bf16>},
     CompressionRow{"int8", "every cut tensor as int8 in blocks", false, 1, CodecKind::int8, Reach::everywhere,
                    dense<CodecKind::int8>},
-    CompressionRow{"uniform-topk", "top-k at one element ratio everywhere", true, usual_ratio, CodecKind::topk,
-                   Reach::everywhere, uniform_topk},
-    CompressionRow{"adatopk", "top-k, the more the slower the link; R at the slowest", true, usual_ratio,
-                   CodecKind::topk, Reach::by_link, adatopk},
+    CompressionRow{"uniform-topk", "top-k on every edge; R is the element ratio: n / R elements are sent", true,
+                   usual_ratio, CodecKind::topk, Reach::everywhere, uniform_topk},
+    CompressionRow{
+        "adatopk",
+        "top-k, the more the slower the link; the slowest edge sends 1 / R of its bytes, the others less compressed",
+        true, usual_ratio, CodecKind::topk, Reach::by_link, adatopk},
     CompressionRow{"adatopk-slack", "top-k only as far as no link is the bottleneck", false, 1, CodecKind::topk,
                    Reach::by_need, adatopk_slack},
 };

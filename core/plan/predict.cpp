@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <ranges>
+#include <tuple>
+#include <utility>
 
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"
@@ -54,38 +56,105 @@ Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds 
   return waves * std::max(round_trip, in_flight * bottleneck) + rest * bottleneck;
 }
 
-/// Returns the time from the first micro-batch to the last, and names the round trip that sets the pace where one does:
-/// a stage of 1F1B waits for gradients with all its micro-batches on the way.
-Seconds find_pace(Prediction& prediction, const Passage& passage, const Schedule& schedule, const Platform& platform) {
-  const OrderRow& order = find_order(schedule.order);
-  const int num_stages = static_cast<int>(schedule.stages.size());
-  Seconds longest = (schedule.micro_batches - 1) * prediction.bottleneck;
-  for (int s = 0; s < num_stages; ++s) {
-    const int in_flight = order.in_flight({num_stages, s, schedule.micro_batches});
-    const Seconds round_trip = passage.round_trip[static_cast<std::size_t>(s)];
-    const Seconds time = following(schedule.micro_batches, in_flight, prediction.bottleneck, round_trip);
-    if (time <= longest) continue;
-    longest = time;
-    prediction.pace = round_trip / in_flight;
-    prediction.pace_name = "the round trip from " +
-                           platform.device(schedule.stages[static_cast<std::size_t>(s)].device).name + " with " +
-                           std::to_string(in_flight) + " micro-batches in flight";
+/// R_s of the stages and C of the channels to and from the next stage, for round trips that turn back halfway.
+struct Line {
+  std::vector<Seconds> stage, boundary;
+};
+
+Line line_of(const std::vector<StageCosts>& costs, const Traffic& traffic) {
+  Line line{{}, std::vector<Seconds>(costs.size())};
+  for (const StageCosts& each : costs) line.stage.push_back(each.pass());
+  for (const Resource& resource : traffic.resources) {
+    const ChannelBetween* between = channel(resource);
+    if (between == nullptr) continue;
+    const auto [first, last] = std::minmax(between->from.index(), between->to.index());
+    if (last == first + 1) line.boundary[first] += resource.latency + resource.busy();
   }
-  return longest;
+  return line;
 }
 
-void find_busiest(Prediction& prediction, const Schedule& schedule, const Graph& graph,
-                  const std::vector<StageCosts>& costs, const Traffic& traffic, const Platform& platform) {
-  const auto stage = std::ranges::max_element(costs, {}, &StageCosts::pass);
-  const auto resource = std::ranges::max_element(traffic.resources, {}, &Resource::busy);
-  if (resource != traffic.resources.end() && resource->busy() > stage->pass()) {
-    prediction.bottleneck = resource->busy();
-    prediction.bottleneck_name = describe(*resource, schedule, platform);
+/// What sets the pace beside the busiest resource: a round trip with all that may be in flight on it.
+struct Wait {
+  Seconds following{};  ///< from the first micro-batch to the last
+  Seconds pace{};
+  int stage = 0, in_flight = 0;
+};
+
+/// The pace of the stages s to e: micro-batch i + k_s starts at s after i came back through e, which took i + k_e - 1
+/// first. So k_s - k_e + 1 micro-batches share the round trip from s to e. Spans beyond `longest_span` are left to the
+/// round trip to the end, which `Passage` has.
+void consider_spans(Wait& longest, const Line& line, const std::vector<int>& in_flight, int s, int micro_batches,
+                    Seconds bottleneck) {
+  constexpr std::size_t longest_span = 16;
+  const auto first = static_cast<std::size_t>(s);
+  const std::size_t end = std::min(line.stage.size(), first + longest_span);
+  Seconds round_trip = line.stage[first];
+  for (std::size_t e = first + 1; e < end; ++e) {
+    round_trip += line.boundary[e - 1] + line.stage[e];
+    const int shared = in_flight[first] - in_flight[e] + 1;
+    const Seconds pace = std::max(bottleneck, round_trip / shared);
+    const Seconds time = (in_flight[first] - 1) * bottleneck + (micro_batches - in_flight[first]) * pace;
+    if (time > longest.following) longest = {time, pace, s, shared};
+  }
+}
+
+/// Returns the time from the first micro-batch to the last, and names the round trip that sets the pace where one does:
+/// a stage of 1F1B waits for gradients with all its micro-batches on the way.
+Seconds find_pace(Prediction& prediction, const Passage& passage, const Line& line, const Schedule& schedule,
+                  const Platform& platform) {
+  const OrderRow& order = find_order(schedule.order);
+  const int num_stages = static_cast<int>(schedule.stages.size()), m = schedule.micro_batches;
+  std::vector<int> in_flight;
+  for (int s = 0; s < num_stages; ++s) in_flight.push_back(order.in_flight({num_stages, s, m}));
+  Wait longest{(m - 1) * prediction.bottleneck, {}, 0, 0};
+  for (int s = 0; s < num_stages; ++s) {
+    const int k = in_flight[static_cast<std::size_t>(s)];
+    if (k >= m) continue;
+    const Seconds round_trip = passage.round_trip[static_cast<std::size_t>(s)];
+    const Seconds time = following(m, k, prediction.bottleneck, round_trip);
+    if (time > longest.following) longest = {time, round_trip / k, s, k};
+    consider_spans(longest, line, in_flight, s, m, prediction.bottleneck);
+  }
+  if (longest.in_flight > 0) {
+    prediction.pace = longest.pace;
+    prediction.pace_name = "the round trip from " +
+                           platform.device(schedule.stages[static_cast<std::size_t>(longest.stage)].device).name +
+                           " with " + std::to_string(longest.in_flight) +
+                           (longest.in_flight == 1 ? " micro-batch" : " micro-batches") + " in flight";
+  }
+  return longest.following;
+}
+
+/// The busiest resource, where `stage_time` and `resource_time` say what one micro-batch takes of it.
+template <class StageTime, class ResourceTime>
+std::pair<Seconds, std::string> busiest(StageTime stage_time, ResourceTime resource_time, const Schedule& schedule,
+                                        const Graph& graph, const std::vector<StageCosts>& costs,
+                                        const Traffic& traffic, const Platform& platform) {
+  const auto stage = std::ranges::max_element(costs, {}, stage_time);
+  const auto resource = std::ranges::max_element(traffic.resources, {}, resource_time);
+  if (resource != traffic.resources.end() && resource_time(*resource) > stage_time(*stage))
+    return {resource_time(*resource), describe(*resource, schedule, platform)};
+  const Stage& slowest = schedule.stages[static_cast<std::size_t>(stage - costs.begin())];
+  return {stage_time(*stage), platform.device(slowest.device).name + " (" + stage_name(graph, slowest) + ")"};
+}
+
+/// Where all forwards come before all backwards, each phase has a bottleneck of its own, and they add up.
+void find_bottleneck(Prediction& prediction, const Schedule& schedule, const Graph& graph,
+                     const std::vector<StageCosts>& costs, const Traffic& traffic, const Platform& platform) {
+  const auto find = [&](auto stage_time, auto resource_time) {
+    return busiest(stage_time, resource_time, schedule, graph, costs, traffic, platform);
+  };
+  if (!find_order(schedule.order).phases_apart) {
+    std::tie(prediction.bottleneck, prediction.bottleneck_name) =
+        find([](const StageCosts& c) { return c.pass(); }, [](const Resource& r) { return r.busy(); });
     return;
   }
-  const Stage& busiest = schedule.stages[static_cast<std::size_t>(stage - costs.begin())];
-  prediction.bottleneck = stage->pass();
-  prediction.bottleneck_name = platform.device(busiest.device).name + " (" + stage_name(graph, busiest) + ")";
+  const auto [forward, forward_name] = find([](const StageCosts& c) { return c.forward + c.forward_codec; },
+                                            [](const Resource& r) { return r.forward_busy(); });
+  const auto [backward, backward_name] =
+      find([](const StageCosts& c) { return c.backward_pass(); }, [](const Resource& r) { return r.backward_busy(); });
+  prediction.bottleneck = forward + backward;
+  prediction.bottleneck_name = forward_name == backward_name ? forward_name : forward_name + " and " + backward_name;
 }
 
 std::vector<StageId> holders(const Parameter& parameter, const std::vector<Stage>& stages) {
@@ -127,10 +196,10 @@ Prediction predict(const Schedule& schedule, const Graph& graph, const std::vect
   const Passage passage = pass_alone(costs, crossing);
   prediction.fill = passage.fill;
   prediction.exchange = exchange(schedule, graph, platform);
-  find_busiest(prediction, schedule, graph, costs, crossing, platform);
+  find_bottleneck(prediction, schedule, graph, costs, crossing, platform);
   prediction.pace = prediction.bottleneck;
   prediction.pace_name = prediction.bottleneck_name;
-  const Seconds others = find_pace(prediction, passage, schedule, platform);
+  const Seconds others = find_pace(prediction, passage, line_of(costs, crossing), schedule, platform);
   const Seconds update = std::ranges::max(costs, {}, &StageCosts::update).update;
   prediction.iteration = prediction.fill + others + prediction.exchange + update;
   return prediction;

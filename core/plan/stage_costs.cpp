@@ -37,7 +37,8 @@ struct Demand {
 };
 
 std::string advice(const Schedule& schedule) {
-  std::string text = "more devices, or a policy that minds the memory (op-fence)";
+  std::string text = "more devices";
+  if (schedule.policy != "op-fence") text += ", a policy that minds the memory (op-fence)";
   if (!schedule.training.recompute) text += ", --recompute";
   if (schedule.model_options.micro_batch > 1) text += ", a smaller --micro-batch";
   if (schedule.order == "gpipe") text += ", --order 1f1b";

@@ -54,6 +54,9 @@ std::string stage_name(const Graph&, const Stage&);
 ///
 ///   start(i) = max( start(i - 1) + bottleneck, start(i - k) + L ),  T = fill + max over the stages of start(m - 1)
 ///
+/// The same holds for a round trip that turns back at a stage e: k_s - k_e + 1 micro-batches share it. Where an order
+/// keeps the phases apart (gpipe), the bottleneck is that of the forwards plus that of the backwards.
+///
 /// Plus the exchange of tied parameters' gradients between their stages, and the optimizer step. Exact when forward and
 /// backward move as one unit; the simulated makespan is a separate figure. Which resources there are, and that latency
 /// delays but occupies nothing, is in traffic.h.

@@ -34,6 +34,7 @@ class Collector {
 
   void cross(std::size_t resource, const Message& message) {
     traffic_.resources[resource].load += message.wire;
+    if (!message.gradient) traffic_.resources[resource].forward_load += message.wire;
     traffic_.crossed.push_back(resource);
   }
 
@@ -46,7 +47,7 @@ class Collector {
       if (between.from == message.from && between.to == message.to) return latest;
     }
     latest = traffic_.resources.size();
-    traffic_.resources.push_back({ChannelBetween{message.from, message.to}, path.bandwidth, path.latency, {}});
+    traffic_.resources.push_back({ChannelBetween{message.from, message.to}, path.bandwidth, path.latency, {}, {}});
     return latest;
   }
 
@@ -54,7 +55,7 @@ class Collector {
     std::size_t& resource = resource_of_link_[link.index()];
     if (resource == none) {
       resource = traffic_.resources.size();
-      traffic_.resources.push_back({link, platform_.link(link).bandwidth, {}, {}});
+      traffic_.resources.push_back({link, platform_.link(link).bandwidth, {}, {}, {}});
     }
     return resource;
   }

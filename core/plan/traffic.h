@@ -35,9 +35,12 @@ struct ChannelBetween {
 struct Resource {
   std::variant<ChannelBetween, LinkId> what;
   BytesPerSecond bandwidth{};
-  Seconds latency{};  ///< of a channel's route
-  Bytes load{};       ///< wire bytes per micro-batch
+  Seconds latency{};     ///< of a channel's route
+  Bytes load{};          ///< wire bytes per micro-batch …
+  Bytes forward_load{};  ///< … and those of activations among them
   Seconds busy() const { return load / bandwidth; }
+  Seconds forward_busy() const { return forward_load / bandwidth; }
+  Seconds backward_busy() const { return (load - forward_load) / bandwidth; }
 };
 
 struct Traffic {

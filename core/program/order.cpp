@@ -35,9 +35,9 @@ std::vector<Slot> one_f_one_b_slots(const OrderShape& shape) {
 }
 
 constexpr std::array orders = {
-    OrderRow{"gpipe", "all forwards, then all backwards; holds every micro-batch", gpipe_slots, gpipe_in_flight},
+    OrderRow{"gpipe", "all forwards, then all backwards; holds every micro-batch", gpipe_slots, gpipe_in_flight, true},
     OrderRow{"1f1b", "alternates forward and backward after a short warm-up (PipeDream-flush)", one_f_one_b_slots,
-             one_f_one_b_in_flight}};
+             one_f_one_b_in_flight, false}};
 
 }  // namespace
 

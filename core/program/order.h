@@ -39,6 +39,7 @@ struct OrderRow {
   /// Most micro-batches whose activations a stage holds at once; what the memory model multiplies by. Always equal to
   /// the peak found by walking `slots` (tests hold them together).
   int (*in_flight)(const OrderShape&);
+  bool phases_apart;  ///< every forward of an iteration comes before its first backward
 };
 
 /// gpipe: all forwards, then all backwards. 1f1b: stage s runs min(m, p - s) forwards, then alternates
