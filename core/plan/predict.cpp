@@ -49,13 +49,6 @@ Passage pass_alone(const std::vector<StageCosts>& costs, const Traffic& traffic)
   return passage;
 }
 
-/// From the first micro-batch's start at a stage to the last one's, where one starts `bottleneck` after the one before,
-/// and not before the one `in_flight` before it has come back. That recurrence, solved.
-Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds round_trip) {
-  const int waves = (micro_batches - 1) / in_flight, rest = (micro_batches - 1) % in_flight;
-  return waves * std::max(round_trip, in_flight * bottleneck) + rest * bottleneck;
-}
-
 /// R_s of the stages and C of the channels to and from the next stage, for round trips that turn back halfway.
 struct Line {
   std::vector<Seconds> stage, boundary;
@@ -67,7 +60,7 @@ Line line_of(const std::vector<StageCosts>& costs, const Traffic& traffic) {
   for (const Resource& resource : traffic.resources) {
     const ChannelBetween* between = channel(resource);
     if (between == nullptr) continue;
-    const auto [first, last] = std::minmax(between->from.index(), between->to.index());
+    const auto [first, last] = std::minmax({between->from.index(), between->to.index()});
     if (last == first + 1) line.boundary[first] += resource.latency + resource.busy();
   }
   return line;
@@ -188,6 +181,11 @@ Seconds exchange(const Schedule& schedule, const Graph& graph, const Platform& p
 }
 
 }  // namespace
+
+Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds round_trip) {
+  const int waves = (micro_batches - 1) / in_flight, rest = (micro_batches - 1) % in_flight;
+  return waves * std::max(round_trip, in_flight * bottleneck) + rest * bottleneck;
+}
 
 Prediction predict(const Schedule& schedule, const Graph& graph, const std::vector<StageCosts>& costs,
                    const Platform& platform) {
