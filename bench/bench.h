@@ -15,6 +15,7 @@ struct Subcommand {
 };
 
 std::function<void()> add_plan(CLI::App& app);
+std::function<void()> add_compress(CLI::App& app);
 std::function<void()> add_simulate(CLI::App& app);
 
 }  // namespace fusion::bench

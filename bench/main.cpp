@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::array subcommands = {
     Subcommand{"plan", "the planner: time of op-fence and chain-optimal, gap to the best plan", add_plan},
+    Subcommand{"compress", "the compressors: speed, size, error, and whether they pay on a link", add_compress},
     Subcommand{"simulate", "the simulator: activities per second and memory of a pipeline", add_simulate},
 };
 
@@ -18,7 +19,9 @@ int run(int argc, char** argv) {
   CLI::App app{"Benchmarks of FusionLLM's planner, simulator and compressors."};
   app.set_version_flag("--version", std::string(version()));
   app.require_subcommand(1);
-  app.footer("Example: fusion-bench simulate --devices 512 --micro-batches 64");
+  app.footer(
+      "Examples:\n  fusion-bench compress --link \"8 Mbps\",\"10 Gbps\"\n  fusion-bench simulate --devices 512 "
+      "--micro-batches 64");
   for (const Subcommand& row : subcommands) {
     CLI::App* subcommand = app.add_subcommand(std::string(row.name), std::string(row.help));
     subcommand->callback(row.add(*subcommand));

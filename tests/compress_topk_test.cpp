@@ -138,6 +138,12 @@ std::vector<float> awkward(std::size_t shape, std::size_t n, std::mt19937_64& rn
     case 10:
       for (std::size_t i = 0; i < n; ++i) x[i] = i > n - 3000 ? 7.0f : 0.0f;
       break;
+    case 11:  // decoys where the sample looks
+      for (std::size_t i = 0; i < SamplePositions(n).count; ++i) x[SamplePositions(n)[i] % n] = 100;
+      break;
+    case 12:
+      for (std::size_t i = 0; i < SamplePositions(n).count; ++i) x[SamplePositions(n)[i] % n] = 0;
+      break;
     default:
       for (std::size_t i = 0; i < n; ++i) x[i] = std::ldexp(1.0f, static_cast<int>(i % 250) - 125);
       break;
@@ -149,7 +155,7 @@ TEST(Topk, AgreesWithSortingWhereASampleMisleads) {
   std::mt19937_64 rng(2);
   TopkWorkspace workspace;
   Selection got;
-  for (std::size_t shape = 0; shape < 12; ++shape)
+  for (std::size_t shape = 0; shape < 14; ++shape)
     for (const std::size_t n : {4095u, 4096u, 20'000u, 70'001u}) {
       const auto x = awkward(shape, n, rng);
       for (const std::size_t k : {std::size_t{1}, n / 1000, n / 100, n / 10, n / 2, n}) {
@@ -168,7 +174,7 @@ TEST(Topk, FindsTheFirstValueThatIsNotFiniteWhereverItStands) {
   std::mt19937_64 rng(3);
   TopkWorkspace workspace;
   Selection got;
-  for (std::size_t shape = 0; shape < 12; ++shape) {
+  for (std::size_t shape = 0; shape < 14; ++shape) {
     auto x = awkward(shape, 30'000, rng);
     const std::size_t at = rng() % x.size();
     x[at] = shape % 2 ? nan : -inf;
@@ -270,7 +276,7 @@ TEST(TopkFeedback, ResidualIsWhatWasNotSelected) {
     check_feedback(x, error, random_k(rng, x.size()), rng() % 3 == 0 ? 1.0f : 0.0f, workspace);
     if (HasFatalFailure()) return;
   }
-  for (std::size_t shape = 0; shape < 12; ++shape) {  // overflowing rooms, thresholds that fail
+  for (std::size_t shape = 0; shape < 14; ++shape) {  // overflowing rooms, thresholds that fail
     const auto x = awkward(shape, 40'000, rng);
     check_feedback(x, std::vector<float>(x.size(), 0.125f), 400, shape % 2 ? 0.0f : 1e9f, workspace);
     if (HasFatalFailure()) FAIL() << "shape " << shape;

@@ -54,7 +54,10 @@ std::uint64_t byte_delta_bytes(Indices index) {
 }
 
 void write_byte_delta(Indices index, std::vector<std::byte>& out) {
-  std::byte* to = grow(out, byte_delta_bytes(index));
+  if (index.empty()) return;
+  const std::size_t start = out.size();
+  std::byte* const first = grow(out, index.size() + index.back() / 255 + 1);  // at least what the gaps need
+  std::byte* to = first;
   std::uint64_t next = 0;
   for (const std::uint64_t i : index) {
     std::uint64_t gap = i - next;
@@ -62,6 +65,7 @@ void write_byte_delta(Indices index, std::vector<std::byte>& out) {
     *to++ = static_cast<std::byte>(gap);
     next = i + 1;
   }
+  out.resize(start + static_cast<std::size_t>(to - first));
 }
 
 /// Without a branch on the data: every byte writes its index, and only what is no escape moves on.

@@ -67,6 +67,10 @@ struct Kernels {
 
   std::uint32_t (*max_magnitude)(const float* x, std::size_t n);
 
+  /// out = half(x * factor), round to nearest even; and x = half * factor.
+  void (*to_half)(const float* x, std::size_t n, float factor, std::uint16_t* out);
+  void (*from_half)(const std::uint16_t* half, std::size_t n, float factor, float* out);
+
   /// sum |x|: the plain read pass that speeds are measured against.
   float (*read_pass)(const float* x, std::size_t n);
   /// e += g: what error feedback costs at least.

@@ -82,6 +82,14 @@ std::uint32_t max_magnitude(const float* x, std::size_t n) {
   return most;
 }
 
+void to_half(const float* x, std::size_t n, float factor, std::uint16_t* out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = compress::to_half(x[i] * factor).bits;
+}
+
+void from_half(const std::uint16_t* half, std::size_t n, float factor, float* out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = to_float(Half{half[i]}) * factor;
+}
+
 float read_pass(const float* x, std::size_t n) {
   float sums[8] = {};
   for (std::size_t i = 0; i + 8 <= n; i += 8)
@@ -99,8 +107,8 @@ void accumulate(float* e, const float* g, std::size_t n) {
 }  // namespace
 
 const Kernels& scalar_kernels() {
-  static constexpr Kernels table{scan_any<float>, scan_any<Half>, scan_any<BFloat16>, keep,
-                                 extract,         max_magnitude,  read_pass,          accumulate};
+  static constexpr Kernels table{scan_any<float>, scan_any<Half>, scan_any<BFloat16>, keep,      extract,
+                                 max_magnitude,   to_half,        from_half,          read_pass, accumulate};
   return table;
 }
 

@@ -290,6 +290,25 @@ HWY_ATTR std::uint32_t max_magnitude(const float* x, std::size_t n) {
   return result;
 }
 
+HWY_ATTR void to_half(const float* x, std::size_t n, float factor, std::uint16_t* out) {
+  const std::size_t lanes = hn::Lanes(f);
+  const hn::Rebind<hwy::float16_t, F> h;
+  const auto scale = hn::Set(f, factor);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::DemoteTo(h, hn::Mul(hn::LoadU(f, x + i), scale)), h, reinterpret_cast<hwy::float16_t*>(out + i));
+  for (; i < n; ++i) out[i] = compress::to_half(x[i] * factor).bits;
+}
+
+HWY_ATTR void from_half(const std::uint16_t* half, std::size_t n, float factor, float* out) {
+  const std::size_t lanes = hn::Lanes(f);
+  const auto scale = hn::Set(f, factor);
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::Mul(load(reinterpret_cast<const Half*>(half + i)), scale), f, out + i);
+  for (; i < n; ++i) out[i] = to_float(Half{half[i]}) * factor;
+}
+
 HWY_ATTR float read_pass(const float* x, std::size_t n) {
   const std::size_t lanes = hn::Lanes(f);
   auto a = hn::Zero(f), b = a, c = a, d = a;
@@ -313,8 +332,8 @@ HWY_ATTR void accumulate(float* e, const float* g, std::size_t n) {
 }
 
 const Kernels& table() {
-  static constexpr Kernels functions{scan_any<float>, scan_any<Half>, scan_any<BFloat16>, keep,
-                                     extract,         max_magnitude,  read_pass,          accumulate};
+  static constexpr Kernels functions{scan_any<float>, scan_any<Half>, scan_any<BFloat16>, keep,      extract,
+                                     max_magnitude,   to_half,        from_half,          read_pass, accumulate};
   return functions;
 }
 

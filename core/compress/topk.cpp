@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/compress/payload.h"
 #include "core/compress/select.h"
 
 namespace fusion::compress {
@@ -15,13 +16,6 @@ constexpr float hint_margin = 0.98f;  // gradients shrink slowly: a little below
 constexpr double dense_fraction = 0.03;
 constexpr std::size_t small_tensor = 4096;                 // sampling would cost more than collecting everything
 constexpr std::size_t stream_from = std::size_t{4} << 20;  // elements; smaller residuals stay in cache
-
-std::uint64_t mix(std::uint64_t z) {  // splitmix64's finaliser
-  z = (z + 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
 
 template <class T>
 struct Source {
@@ -36,17 +30,19 @@ auto scan_of(const Kernels& k, const Half*) { return k.scan_fp16; }
 auto scan_of(const Kernels& k, const BFloat16*) { return k.scan_bf16; }
 
 /// A threshold that slightly more than k elements reach, most probably: the sample's quantile, four standard deviations
-/// of its rank lower. One position at random per stride, so that no period of the data can hide from it.
+/// of its rank lower.
 template <class T>
-std::uint32_t sampled_threshold(const Source<T>& in, std::size_t k, TopkWorkspace& ws, const Kernels& kernels) {
+std::uint32_t sampled_threshold(const Source<T>& in, std::size_t k, std::uint64_t attempt, TopkWorkspace& ws,
+                                const Kernels& kernels) {
   if (in.n < small_tensor) return 0;
-  const std::size_t size = std::clamp<std::size_t>(in.n / 256, 1024, 16384), stride = in.n / size;
+  const SamplePositions positions(in.n, attempt);
+  const std::size_t size = positions.count;
   const double expected = static_cast<double>(k) / static_cast<double>(in.n) * static_cast<double>(size);
   const auto rank = static_cast<std::size_t>(expected + 4 * std::sqrt(expected) + 2);
   if (rank >= size) return 0;
-  // The workspace holds at least n / 64 values already.
-  for (std::size_t i = 0; i < size; ++i) ws.value.data()[i] = in.at(i * stride + mix(i) % stride);
-  const Kth found = kth_largest(ws.value.first(size), rank, 0, 0x7fffffffu, ws.scratch, kernels);
+  ws.sample.reserve(size);
+  for (std::size_t i = 0; i < size; ++i) ws.sample.data()[i] = in.at(positions[i]);
+  const Kth found = kth_largest(ws.sample.first(size), rank, 0, 0x7fffffffu, ws.scratch, kernels);
   return std::min(found.bits, infinity_bits);
 }
 
@@ -98,9 +94,11 @@ class Selector {
       if (!collect(std::min(magnitude_bits(options_.hint * hint_margin), infinity_bits))) return false;
       if (c_.count >= k_) return trim();
     }
-    if (!collect(sampled_threshold(in_, k_, ws_, kernels_))) return false;
-    if (c_.count < k_ && !collect(counted_threshold(in_, k_))) return false;
-    return trim();
+    for (std::uint64_t attempt = 0; attempt < 2; ++attempt) {
+      if (!collect(sampled_threshold(in_, k_, attempt, ws_, kernels_))) return false;
+      if (c_.count >= k_) return trim();
+    }
+    return collect(counted_threshold(in_, k_)) && trim();
   }
 
   void reserve() {
@@ -140,12 +138,14 @@ class Selector {
     return scan;
   }
 
-  /// k elements are behind us, so that only greater ones can still matter. A second overflow means that the threshold
-  /// was far off: count.
+  /// k elements are behind us, so that only greater ones can still matter. The threshold was far off: look elsewhere,
+  /// and where that does not help either, count.
   bool make_room(std::size_t overflows) {
+    constexpr std::size_t samples = 4;
     if (has_non_finite() || !trim()) return false;
     threshold_ = smallest_ + 1;
-    if (overflows == 2) threshold_ = std::max(threshold_, counted_threshold(in_, k_));
+    if (overflows < samples) threshold_ = std::max(threshold_, sampled_threshold(in_, k_, overflows, ws_, kernels_));
+    if (overflows == samples) threshold_ = std::max(threshold_, counted_threshold(in_, k_));
     return true;
   }
 
@@ -236,6 +236,11 @@ void select(Source<T> in, float* residual, std::uint64_t k, Selection& out, Topk
 }
 
 }  // namespace
+
+SamplePositions::SamplePositions(std::size_t elements, std::uint64_t attempt)
+    : count(std::clamp<std::size_t>(elements / 256, 1024, 16384)), stride(elements / count), salt(attempt << 32) {}
+
+std::size_t SamplePositions::operator[](std::size_t i) const { return i * stride + mix(salt + i) % stride; }
 
 template <class T>
 void top_k(std::span<const T> x, std::uint64_t k, Selection& out, TopkWorkspace& ws, const TopkOptions& options) {

@@ -5,8 +5,8 @@
 //
 // Method: a threshold (last step's, or estimated from a sample so that a little more than k elements reach it), one
 // vector pass that collects what reaches the threshold, an exact trim of the surplus. A bad threshold costs time, never
-// exactness: too low, and the collection is trimmed on the way and the threshold raised; too high, and a histogram of
-// all elements gives one that holds. At most about four passes in the worst case.
+// exactness: too low, and the collection is trimmed on the way and the threshold raised; too high, and another sample
+// is taken elsewhere, then a histogram of all elements gives a threshold that holds. At most about five passes.
 //
 // A value that is not finite (NaN, infinity, or a sum x + e that overflows) is reported with its index, and nothing is
 // selected.
@@ -46,7 +46,7 @@ struct TopkOptions {
 /// Memory that a selection needs beside its input. Reuse it from step to step; its contents carry no meaning over.
 struct TopkWorkspace {
   Buffer<std::uint32_t> index;
-  Buffer<float> value, scratch;
+  Buffer<float> value, sample, scratch;
   std::vector<std::size_t> segment_starts;  ///< candidates before each segment
 };
 
@@ -60,5 +60,14 @@ void top_k(std::span<const T> x, std::uint64_t k, Selection& out, TopkWorkspace&
 template <class T>
 void top_k_feedback(std::span<const T> x, std::span<const float> residual, std::span<float> next_residual,
                     std::uint64_t k, Selection& out, TopkWorkspace&, const TopkOptions& = {});
+
+/// Where the estimate of a threshold looks: one position at random per stride, so that no period of the data can hide
+/// from it. Public for those who want to mislead it.
+struct SamplePositions {
+  std::size_t count, stride;
+  std::uint64_t salt;  ///< each further attempt looks elsewhere
+  explicit SamplePositions(std::size_t elements, std::uint64_t attempt = 0);
+  std::size_t operator[](std::size_t i) const;
+};
 
 }  // namespace fusion::compress
