@@ -123,6 +123,30 @@ TEST(CudaEmulator, BlocksRunInManyOrders) {
   EXPECT_GT(orders.size(), 10u);
 }
 
+struct Late : Kernel {
+  static constexpr bool cooperative = true;
+  unsigned *done, *late;
+  void operator()(Shared&) const {
+    if (*done != 0) *late = 1;
+    __syncthreads();
+    __syncthreads();
+    if (threadIdx.x == 0) *done = 1;
+  }
+};
+
+TEST(CudaEmulator, ABlockMayStartAfterAnotherHasGoneFar) {
+  unsigned seen = 0;
+  for (std::uint64_t seed = 2; seed < 32; ++seed) {
+    unsigned done = 0, late = 0;
+    Late kernel;
+    kernel.done = &done;
+    kernel.late = &late;
+    launch(kernel, 3, seed);
+    seen += late;
+  }
+  EXPECT_GE(seen, 5u);
+}
+
 template <class Body>
 std::string fault_of(const Body& kernel, std::uint64_t seed) {
   try {

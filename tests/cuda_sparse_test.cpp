@@ -73,7 +73,7 @@ Unpacked unpacked(const std::vector<std::uint8_t>& bytes, std::uint64_t count, s
 
 TEST(CudaByteDelta, WritesTheCpusBytesAndReadsThemBack) {
   std::mt19937_64 rng(1);
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < 36; ++seed) {
     const std::uint64_t elements = 1 + rng() % 200'000;
     const std::uint64_t count = rng() % (seed % 3 == 0 ? std::min<std::uint64_t>(elements, 8'000) : elements / 50 + 1);
     const Indices index = random_indices(count, elements, seed % 2 == 1, rng);
@@ -117,7 +117,7 @@ TEST(CudaByteDelta, WritesNothingForHostileBytes) {
 TEST(CudaByteDelta, AgreesWithTheCpuOnRandomBytes) {
   std::mt19937_64 rng(2);
   int accepted = 0;
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
     std::vector<std::uint8_t> bytes(rng() % 40);
     std::uint64_t ends = 0;
     for (std::uint8_t& b : bytes) ends += (b = static_cast<std::uint8_t>(rng() % 3 == 0 ? 255 : rng() % 50)) != 255;
@@ -136,7 +136,7 @@ TEST(CudaByteDelta, AgreesWithTheCpuOnRandomBytes) {
     }
     accepted += valid;
   }
-  EXPECT_GT(accepted, 30) << "the comparison should see both";
+  EXPECT_GT(accepted, 15) << "the comparison should see both";
 }
 
 TEST(CudaScatter, PutsAndAdds) {

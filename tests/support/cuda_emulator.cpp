@@ -152,18 +152,32 @@ class Scheduler {
   }
 
   Lane* take() {
-    std::size_t at = 0;
-    if (seed_ == 1) at = ready_.size() - 1;
-    if (seed_ > 1) at = random_() % ready_.size();
     if (seed_ == 0) {  // in turn
       Lane* const lane = ready_[head_++];
       if (head_ == ready_.size()) ready_.clear(), head_ = 0;
       return lane;
     }
-    std::swap(ready_[at], ready_.back());
+    std::swap(ready_[seed_ == 1 ? ready_.size() - 1 : drawn()], ready_.back());
     Lane* const lane = ready_.back();
     ready_.pop_back();
     return lane;
+  }
+
+  /// Of several by chance, the one of highest rank: so whole blocks or warps starve while others run far ahead. Without
+  /// ranks all would keep in step.
+  std::size_t drawn() {
+    std::size_t best = random_() % ready_.size();
+    if (seed_ % 3 == 0) return best;
+    for (int tries = 1; tries < 8; ++tries) {
+      const std::size_t other = random_() % ready_.size();
+      if (rank(*ready_[other]) > rank(*ready_[best])) best = other;
+    }
+    return best;
+  }
+
+  std::uint64_t rank(const Lane& lane) const {
+    const std::uint64_t warp = seed_ % 3 == 1 ? 0 : lane.thread / 32 + 1;
+    return (seed_ + lane.block->index * 1000 + warp) * 0x9e3779b97f4a7c15u;
   }
 
   void resume(Lane* lane) {

@@ -38,8 +38,8 @@ struct Grid {
   std::size_t shared_bytes = 0;
 };
 
-/// Seed 0 runs threads and blocks in ascending order wherever there is a choice, seed 1 in descending order, others by
-/// chance.
+/// Seed 0 runs threads and blocks in ascending order wherever there is a choice, seed 1 in descending order. Others
+/// draw: a third of them evenly, the rest so that some blocks, or some warps, run far ahead of others.
 void run(const Grid&, std::uint64_t seed, const std::function<void(void* shared)>& body);
 
 /// `Body::threads`, `Body::cooperative` and `Body::Shared` say what the kernel needs; body(shared) is one thread.
