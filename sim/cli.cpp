@@ -37,8 +37,12 @@ void RunFlags::declare(CLI::App& command, const RunOption& option) {
     given_.emplace_back(key, value);
   };
   if (option.kind == RunOption::Kind::flag)
-    command.add_flag_callback(
-        flag, [keep] { keep("true"); }, help);
+    // With or without a value, so that a flag can take back what a --config file says.
+    command
+        .add_option_function<std::string>(
+            flag, [keep](const std::string& value) { keep(value.empty() ? "true" : value); }, help)
+        ->expected(0, 1)
+        ->type_name("[true|false]");
   else
     command.add_option_function<std::string>(flag, keep, help)
         ->type_name(option.kind == RunOption::Kind::whole_number ? "N" : "TEXT")
