@@ -14,6 +14,7 @@ struct Subcommand {
   std::function<void()> (*add)(CLI::App& app);
 };
 
+std::function<void()> add_plan(CLI::App& app);
 std::function<void()> add_simulate(CLI::App& app);
 
 }  // namespace fusion::bench

@@ -10,6 +10,7 @@ namespace fusion::bench {
 namespace {
 
 constexpr std::array subcommands = {
+    Subcommand{"plan", "the planner: time of op-fence and chain-optimal, gap to the best plan", add_plan},
     Subcommand{"simulate", "the simulator: activities per second and memory of a pipeline", add_simulate},
 };
 

@@ -104,20 +104,33 @@ double Planner::exchange_s(const Pipeline& pipeline) const {
   return slowest;
 }
 
+/// predict() on the line: fill, and what the bottleneck or the round trips let follow.
+double Planner::estimate_s(const Partition& partition) const {
+  const OrderRow& row = find_order(input_.request.order);
+  const int num_stages = static_cast<int>(partition.seats.size()), micro_batches = input_.request.micro_batches;
+  Seconds longest{};
+  for (int s = 0; s < num_stages; ++s)
+    longest = std::max(longest, following(micro_batches, row.in_flight({num_stages, s, micro_batches}),
+                                          Seconds(partition.bottleneck_s),
+                                          Seconds(partition.round_trip_s[static_cast<std::size_t>(s)])));
+  return partition.fill_s + longest.value;
+}
+
 std::optional<Pipeline> Planner::cut(std::span<const DeviceId> order, const CutEffort& effort) const {
   IterationOptions options{.micro_batches = input_.request.micro_batches,
                            .step = effort.step,
                            .pricing = pricing_of(input_.compression),
                            .may_stop_early = effort.may_stop_early,
                            .max_bounds = effort.max_bounds,
-                           .first_bound_s = effort.first_bound_s};
+                           .first_bound_s = effort.first_bound_s,
+                           .score = [this](const Partition& partition) { return estimate_s(partition); }};
   const auto found = min_iteration(line_, seats(order, effort.may_stop_early), hops(order), options);
   if (!found) return {};
   Pipeline pipeline;
   for (const std::size_t seat : found->seats) pipeline.devices.push_back(order[seat]);
   pipeline.cuts = found->cuts;
   pipeline.bottleneck_s = found->bottleneck_s;
-  pipeline.estimate_s = iteration_s(*found, options.micro_batches) + exchange_s(pipeline);
+  pipeline.estimate_s = estimate_s(*found) + exchange_s(pipeline);
   return pipeline;
 }
 

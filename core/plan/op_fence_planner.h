@@ -56,6 +56,7 @@ class Planner {
  private:
   std::vector<Seat> seats(std::span<const DeviceId>, bool may_stop_early) const;
   std::vector<Hop> hops(std::span<const DeviceId>) const;
+  double estimate_s(const Partition&) const;
   double exchange_s(const Pipeline&) const;
 
   const PolicyInput& input_;

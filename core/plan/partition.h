@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -70,6 +71,7 @@ struct Partition {
   std::vector<std::size_t> cuts;
   double fill_s = 0;
   double bottleneck_s = 0;
+  std::vector<double> round_trip_s;  ///< from each seat's part on through all that follow, and back
   bool operator==(const Partition&) const = default;
 };
 
@@ -94,8 +96,9 @@ struct FillOptions {
 };
 std::optional<Partition> min_fill(const Line&, std::span<const Seat>, std::span<const Hop>, const FillOptions&);
 
-/// Least fill + (m - 1) bottleneck. The bound falls by `step` (below 1) times the bottleneck found, until nothing fits;
-/// exact as `step` nears 1 where pricing is constant.
+/// Least fill + (m - 1) bottleneck, or the least `score` where one is given, which may not be below the fill. The bound
+/// falls to `step` (below 1) times the bottleneck found, until nothing fits. Without a score it is exact as `step`
+/// nears 1, where pricing is constant.
 struct IterationOptions {
   int micro_batches = 1;
   double step = 0.9;
@@ -103,6 +106,7 @@ struct IterationOptions {
   bool may_stop_early = false;
   std::size_t max_bounds = 40;
   double first_bound_s = std::numeric_limits<double>::infinity();
+  std::function<double(const Partition&)> score = {};
 };
 std::optional<Partition> min_iteration(const Line&, std::span<const Seat>, std::span<const Hop>,
                                        const IterationOptions&);

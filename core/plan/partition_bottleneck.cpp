@@ -142,7 +142,9 @@ bool BottleneckSearch::fill_starts(std::size_t p, double bound_s) {
 
 /// Walks back from the end; any start that fits will do.
 Partition BottleneckSearch::read_back(double bound_s) const {
-  Partition result{std::vector<std::size_t>(seats_.size()), std::vector<std::size_t>(seats_.size() + 1, num_units_)};
+  Partition result;
+  result.seats.resize(seats_.size());
+  result.cuts.assign(seats_.size() + 1, num_units_);
   std::iota(result.seats.begin(), result.seats.end(), std::size_t{0});
   std::vector<std::size_t>& cuts = result.cuts;
   for (std::size_t p = seats_.size(); p-- > 0;) {

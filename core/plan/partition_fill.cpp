@@ -143,15 +143,18 @@ std::optional<Partition> min_iteration(const Line& line, std::span<const Seat> s
   FillSearch search(line, seats, hops);
   FillOptions fill{options.first_bound_s, options.pricing, options.may_stop_early};
   std::optional<Partition> best;
+  double least = infinity;
   for (std::size_t tried = 0; tried < options.max_bounds; ++tried) {
     std::optional<Partition> found = search.run(fill);
     if (!found) break;
     fill.bound_s = found->bottleneck_s * options.step;
     const double fill_s = found->fill_s;
-    if (!best || iteration_s(*found, options.micro_batches) < iteration_s(*best, options.micro_batches))
+    const double score = options.score ? options.score(*found) : iteration_s(*found, options.micro_batches);
+    if (score < least) {
+      least = score;
       best = std::move(found);
-    // A tighter bound can only raise the fill.
-    if (fill_s >= iteration_s(*best, options.micro_batches)) break;
+    }
+    if (fill_s >= least) break;  // a tighter bound can only raise the fill
   }
   return best;
 }

@@ -47,13 +47,6 @@ Passage pass_alone(const std::vector<StageCosts>& costs, const Traffic& traffic)
   return passage;
 }
 
-/// From the first micro-batch's start at a stage to the last one's, where one starts `bottleneck` after the one before,
-/// and not before the one `in_flight` before it has come back. That recurrence, solved.
-Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds round_trip) {
-  const int waves = (micro_batches - 1) / in_flight, rest = (micro_batches - 1) % in_flight;
-  return waves * std::max(round_trip, in_flight * bottleneck) + rest * bottleneck;
-}
-
 /// Returns the time from the first micro-batch to the last, and names the round trip that sets the pace where one does:
 /// a stage of 1F1B waits for gradients with all its micro-batches on the way.
 Seconds find_pace(Prediction& prediction, const Passage& passage, const Schedule& schedule, const Platform& platform) {
@@ -119,6 +112,11 @@ Seconds exchange(const Schedule& schedule, const Graph& graph, const Platform& p
 }
 
 }  // namespace
+
+Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds round_trip) {
+  const int waves = (micro_batches - 1) / in_flight, rest = (micro_batches - 1) % in_flight;
+  return waves * std::max(round_trip, in_flight * bottleneck) + rest * bottleneck;
+}
 
 Prediction predict(const Schedule& schedule, const Graph& graph, const std::vector<StageCosts>& costs,
                    const Platform& platform) {

@@ -64,6 +64,9 @@ struct Prediction {
   Seconds pace{};  ///< from one micro-batch to the next: the bottleneck's, or that of a round trip L / k
   std::string pace_name;
 };
+/// start(m - 1) of a stage: from the first micro-batch's start there to the last one's. The recurrence above, solved.
+Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds round_trip);
+
 /// O(stages + edges + parameters + links of the platform): no pass over the ops.
 Prediction predict(const Schedule&, const Graph&, const std::vector<StageCosts>&, const Platform&);
 
