@@ -63,8 +63,9 @@ void encode_in_steps(const MethodRow& row, std::string_view tensor, std::span<co
   const auto y = with_residual(x, state, feedback, ws);
   require_finite(tensor, y, options);
   state.shape = shape;
-  ws.decoded.reserve(x.size());
-  const auto decoded = ws.decoded.first(x.size());
+  const std::size_t wanted = row.feedback || row.reference ? x.size() : 0;
+  ws.decoded.reserve(wanted);
+  const auto decoded = ws.decoded.first(wanted);
   row.encode(y, options, state, ws, out, decoded);
   if (feedback) keep_residual(y, decoded, state);
   if (row.reference) state.reference.assign(decoded.begin(), decoded.end());

@@ -89,6 +89,7 @@ struct CodecWorkspace {
   AlignedFloats residual;
   std::vector<float> sent;
   std::vector<std::byte> message;
+  Message received;
 };
 
 enum class Guarantee : std::uint8_t {
@@ -107,7 +108,8 @@ struct MethodRow {
   double (*constant)(const Shape&, const MethodOptions&);
   bool feedback;   ///< keeps a residual
   bool reference;  ///< both ends keep what was decoded last
-  /// Appends the payload for x (residual already added), and leaves in `decoded` what the receiver will see.
+  /// Appends the payload for x (residual already added). `decoded` receives what the receiver will see; it is empty for
+  /// rows without feedback and reference, which never ask.
   void (*encode)(std::span<const float> x, const MethodOptions&, TensorState&, CodecWorkspace&,
                  std::vector<std::byte>& out, std::span<float> decoded);
   /// Throws RuntimeFault for a payload that no encoder gives.

@@ -9,17 +9,10 @@
 namespace fusion::compress::rows {
 namespace {
 
-void encode_values(Values x, TensorState& state, CodecWorkspace& ws, Out out, std::span<float> decoded,
-                   ValueFormat format) {
-  write_dense_message(x, DType::fp32, state.shape, format, ws.message, &ws.sent);
-  std::copy(ws.sent.begin(), ws.sent.end(), decoded.begin());
-  append(out, std::span<const std::byte>(ws.message));
-}
-
 template <ValueFormat format>
-void encode_as(Values x, const MethodOptions&, TensorState& state, CodecWorkspace& ws, Out out,
-               std::span<float> decoded) {
-  encode_values(x, state, ws, out, decoded, format);
+void encode_as(Values x, const MethodOptions&, TensorState& state, CodecWorkspace& ws, Out out, std::span<float>) {
+  write_dense_message(x, DType::fp32, state.shape, format, ws.message);
+  append(out, std::span<const std::byte>(ws.message));
 }
 
 std::optional<PositionalRandom> random_of(const MethodOptions& options, const TensorState& state) {
@@ -68,7 +61,6 @@ void encode_hadamard(Values x, const MethodOptions& options, TensorState& state,
   std::copy(x.begin(), x.end(), coefficients.begin());
   transform_tiles(coefficients);
   write_blocks(coefficients, int4_blocks, random_of(options, state), out, decoded);
-  transform_tiles(decoded);
 }
 
 void decode_hadamard(std::span<const std::byte> payload, std::uint64_t, TensorState&, CodecWorkspace&,
@@ -123,9 +115,9 @@ double blocks(const Shape&, const MethodOptions&) {
 
 }  // namespace
 
-void decode_message(std::span<const std::byte> payload, std::uint64_t, TensorState& state, CodecWorkspace&,
+void decode_message(std::span<const std::byte> payload, std::uint64_t, TensorState& state, CodecWorkspace& ws,
                     std::span<float> out) {
-  Message message;
+  Message& message = ws.received;
   read_message(payload, message);
   if (message.shape != state.shape) throw RuntimeFault("coded tensor: its message is of another shape");
   scatter(message, out);

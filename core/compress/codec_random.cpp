@@ -7,7 +7,10 @@
 // natural    exponents rounded at random to a power of two: a byte each, 0 for zero, then a sign bit each
 //            (arXiv 1905.10988)
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "core/compress/codec_rows.h"
 
@@ -19,8 +22,13 @@ std::size_t bitmap_bytes(std::size_t n) { return n / 8 + (n % 8 != 0); }
 void append_signs(Values x, Out out) {
   const std::size_t start = out.size();
   out.resize(start + bitmap_bytes(x.size()));
-  for (std::size_t i = 0; i < x.size(); ++i)
-    if (std::signbit(x[i])) out[start + i / 8] |= std::byte{1} << (i % 8);
+  for (std::size_t at = 0; at < x.size(); at += 64) {
+    const Values part = x.subspan(at, std::min<std::size_t>(64, x.size() - at));
+    std::uint64_t word = 0;
+    for (std::size_t j = 0; j < part.size(); ++j)
+      word |= std::uint64_t{std::bit_cast<std::uint32_t>(part[j]) >> 31} << j;
+    std::memcpy(out.data() + start + at / 8, &word, bitmap_bytes(part.size()));
+  }
 }
 
 bool is_negative(std::span<const std::byte> signs, std::size_t i) {
@@ -37,17 +45,12 @@ struct Strata {
 };
 
 void encode_random_k(Values x, const MethodOptions& options, TensorState& state, CodecWorkspace&, Out out,
-                     std::span<float> decoded) {
+                     std::span<float>) {
   const std::uint64_t k = kept_of(x.size(), options.keep);
   const Strata strata{x.size(), k, PositionalRandom(options.seed, state.step)};
   append(out, k);
   append(out, options.seed);
-  std::fill(decoded.begin(), decoded.end(), 0.0f);
-  for (std::uint64_t j = 0; j < k; ++j) {
-    const std::uint64_t i = strata.pick(j);
-    append(out, x[i]);
-    decoded[i] = x[i] * static_cast<float>(strata.length(j));
-  }
+  for (std::uint64_t j = 0; j < k; ++j) append(out, x[strata.pick(j)]);
 }
 
 void decode_random_k(std::span<const std::byte> payload, std::uint64_t step, TensorState&, CodecWorkspace&,
@@ -61,10 +64,14 @@ void decode_random_k(std::span<const std::byte> payload, std::uint64_t step, Ten
   in.finish();
 }
 
+/// Eight partial sums, so that no addition waits for the one before.
 double mean_magnitude(Values x) {
-  double sum = 0;
-  for (const float v : x) sum += std::abs(static_cast<double>(v));
-  return x.empty() ? 0 : sum / static_cast<double>(x.size());
+  std::array<double, 8> sums{};
+  std::size_t i = 0;
+  for (; i + sums.size() <= x.size(); i += sums.size())
+    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += std::abs(static_cast<double>(x[i + j]));
+  for (; i < x.size(); ++i) sums[0] += std::abs(static_cast<double>(x[i]));
+  return x.empty() ? 0 : std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(x.size());
 }
 
 void encode_sign(Values x, const MethodOptions&, TensorState&, CodecWorkspace&, Out out, std::span<float> decoded) {
@@ -96,7 +103,7 @@ float norm(Values x) {
 float level_value(std::int8_t level, float length) { return static_cast<float>(level) / levels * length; }
 
 void encode_qsgd(Values x, const MethodOptions& options, TensorState& state, CodecWorkspace&, Out out,
-                 std::span<float> decoded) {
+                 std::span<float>) {
   const PositionalRandom random(options.seed, state.step);
   std::vector<std::int8_t> codes(x.size());
   for (std::size_t at = 0; at < x.size(); at += bucket) {
@@ -107,7 +114,6 @@ void encode_qsgd(Values x, const MethodOptions& options, TensorState& state, Cod
       const float share = length == 0 ? 0 : std::min(std::abs(part[i]) / length, 1.0f) * levels;
       const auto level = static_cast<std::int8_t>(std::floor(std::min(share + random.uniform(at + i), levels)));
       codes[at + i] = std::signbit(part[i]) ? static_cast<std::int8_t>(-level) : level;
-      decoded[at + i] = level_value(codes[at + i], length);
     }
   }
   append(out, std::span<const std::int8_t>(codes));
@@ -137,13 +143,10 @@ float power(std::uint8_t exponent, bool negative) {
 }
 
 void encode_natural(Values x, const MethodOptions& options, TensorState& state, CodecWorkspace&, Out out,
-                    std::span<float> decoded) {
+                    std::span<float>) {
   const PositionalRandom random(options.seed, state.step);
   std::vector<std::uint8_t> exponents(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    exponents[i] = rounded_exponent(x[i], random.uniform(i));
-    decoded[i] = power(exponents[i], std::signbit(x[i]));
-  }
+  for (std::size_t i = 0; i < x.size(); ++i) exponents[i] = rounded_exponent(x[i], random.uniform(i));
   append(out, std::span<const std::uint8_t>(exponents));
   append_signs(x, out);
 }

@@ -67,7 +67,8 @@ void write_blocks(std::span<const float> x, BlockFormat format, const std::optio
     const std::size_t first = b * format.block, length = std::min(format.block, x.size() - first);
     scales[b] = scale_of(x.subspan(first, length), format.levels);
     code_block(x.subspan(first, length), scales[b], format.levels, first, random, codes.data() + first);
-    for (std::size_t i = first; i < first + length; ++i) decoded[i] = static_cast<float>(codes[i]) * scales[b];
+    for (std::size_t i = first; i < first + length && !decoded.empty(); ++i)
+      decoded[i] = static_cast<float>(codes[i]) * scales[b];
   }
   append(out, std::span<const float>(scales));
   pack(codes, format, out);

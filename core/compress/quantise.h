@@ -22,7 +22,8 @@ inline constexpr BlockFormat int8_blocks{256, 127}, int4_blocks{32, 7};
 
 constexpr double nearest_constant(BlockFormat f) { return static_cast<double>(f.block) / (4.0 * f.levels * f.levels); }
 
-/// Rounds at random where a generator is given: the mean is then the value.
+/// Rounds at random where a generator is given: the mean is then the value. `decoded` receives what the reader will
+/// see, unless it is empty.
 void write_blocks(std::span<const float> x, BlockFormat, const std::optional<PositionalRandom>&,
                   std::vector<std::byte>& out, std::span<float> decoded);
 void read_blocks(PayloadReader&, BlockFormat, std::span<float> out);

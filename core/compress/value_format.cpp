@@ -124,13 +124,23 @@ ValueScale write_log4(std::span<const float> values, std::byte* to, float* sent)
 }
 
 ValueScale write_half(std::span<const float> values, std::byte* to, float* sent) {
-  const float scale = half_scale(largest_magnitude(values)), inverse = 1 / scale;
-  // At the top of fp32's range, rounding up to 2^15 would be infinity times the scale: the half below it instead.
-  const float limit = scale == 0x1p113f ? 32752.0f : 32768.0f;
-  write_narrow<Half>(
-      values, to, sent, [&](float x) { return to_half(std::clamp(x * inverse, -limit, limit)); },
-      [&](Half h) { return to_float(h) * scale; });
+  const float scale = half_scale(largest_magnitude(values));
+  const Kernels& kernel = kernels(best_target());
+  std::vector<std::uint16_t> halves(values.size());
+  kernel.to_half(values.data(), values.size(), 1 / scale, halves.data());
+  // At the top of fp32's range, what rounds up to 2^15 would be infinity times the scale: the half below it instead.
+  if (scale == 0x1p113f)
+    for (std::uint16_t& h : halves) h = static_cast<std::uint16_t>(h - ((h & 0x7fff) == 0x7800));
+  if (!halves.empty()) std::memcpy(to, halves.data(), 2 * halves.size());
+  if (sent) kernel.from_half(halves.data(), halves.size(), scale, sent);
   return {scale, 0};
+}
+
+void read_half(float scale, std::span<const std::byte> section, std::span<float> values) {
+  if (!is_half_scale(scale)) bad("the fp16 scale is no power of two in range");
+  std::vector<std::uint16_t> halves(values.size());
+  if (!halves.empty()) std::memcpy(halves.data(), section.data(), section.size());
+  kernels(best_target()).from_half(halves.data(), halves.size(), scale, values.data());
 }
 
 /// A finite value stays finite: what would round to infinity takes the largest bfloat16.
@@ -217,8 +227,7 @@ void read_values(ValueFormat format, ValueScale scale, std::span<const std::byte
       read_narrow<float>(section, values, [](float x) { return x; });
       break;
     case ValueFormat::fp16:
-      if (!is_half_scale(scale.first)) bad("the fp16 scale is no power of two in range");
-      read_narrow<Half>(section, values, [&](Half h) { return to_float(h) * scale.first; });
+      read_half(scale.first, section, values);
       break;
     case ValueFormat::bf16:
       read_narrow<BFloat16>(section, values, [](BFloat16 x) { return to_float(x); });
