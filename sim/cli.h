@@ -60,7 +60,7 @@ class RunFlags {
 void write_config_beside(const std::filesystem::path& result, const RunConfig&);
 
 // One function per command; each declares its flags and sets the callback.
-void declare_lists(CLI::App&);  // models, platforms, policies, orders, codecs, collectives
+void declare_lists(CLI::App&);  // models, platforms, gpus, policies, orders, codecs, collectives
 void declare_estimate(CLI::App&);
 void declare_plan(CLI::App&);
 void declare_simulate(CLI::App&);

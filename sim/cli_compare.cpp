@@ -68,16 +68,12 @@ std::string signed_percent(double fraction) {
   return fraction == 0 ? "0 %" : buffer;
 }
 
-std::string label_of(const Report& report) {
-  return report.engine + " " + report.info.policy + ", " + report.info.compress;
+std::string label_of(const std::string& file, const Report& report) {
+  return file + ": " + report.engine + " " + report.info.policy + ", " + report.info.compress;
 }
 
-Table table_of(const std::vector<Pair>& pairs, const Report& left, const Report& right) {
-  Table table({{"figure"},
-               {"of"},
-               {label_of(left), Align::right},
-               {label_of(right), Align::right},
-               {"difference", Align::right}});
+Table table_of(const std::vector<Pair>& pairs, const std::string& left, const std::string& right) {
+  Table table({{"figure"}, {"of"}, {left, Align::right}, {right, Align::right}, {"difference", Align::right}});
   for (const Pair& pair : pairs) {
     const auto difference = relative_difference(pair);
     table.add({pair.group, pair.name, shown(pair.left, pair.is_bytes), shown(pair.right, pair.is_bytes),
@@ -113,7 +109,8 @@ void warn_if_unlike(const Report& left, const Report& right, const Output& outpu
 void compare_reports(const Options& options) {
   const Report left = read_report(options.left), right = read_report(options.right);
   const std::vector<Pair> pairs = pairs_of(left, right);
-  options.output.json ? print(to_json(pairs)) : print(table_of(pairs, left, right));
+  options.output.json ? print(to_json(pairs))
+                      : print(table_of(pairs, label_of(options.left, left), label_of(options.right, right)));
   warn_if_unlike(left, right, options.output);
 }
 

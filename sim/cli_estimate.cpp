@@ -10,7 +10,7 @@ namespace {
 struct Options {
   Output output;
   RunFlags run;
-  std::string device;
+  std::optional<std::string> device;
 };
 
 struct BlockCosts {
@@ -123,7 +123,7 @@ void estimate_model(const Options& options) {
   const Graph graph = load_model(config.model, model_options);
   const Costs costs = estimate(graph);
   std::optional<GpuType> gpu;
-  if (!options.device.empty()) gpu = find_gpu(options.device);
+  if (options.device) gpu = find_gpu(*options.device);
   const GpuType* on = gpu ? &*gpu : nullptr;
 
   const auto blocks = by_block(graph, costs, on, model_options.dtype);

@@ -1,4 +1,4 @@
-// fusion-sim models | platforms | policies | orders | codecs | collectives: what there is, one line each.
+// fusion-sim models | platforms | gpus | policies | orders | codecs | collectives: what there is, one line each.
 #include "core/graph/models.h"
 #include "core/plan/compression.h"
 #include "core/plan/policies.h"
@@ -33,6 +33,14 @@ std::vector<Entry> platforms() {
   return entries;
 }
 
+std::vector<Entry> gpus() {
+  std::vector<Entry> entries;
+  for (const GpuType& gpu : gpu_catalogue())
+    entries.push_back({gpu.name, format(gpu.memory) + ", fp32 " + format(gpu.peak_fp32) + ", bf16 " +
+                                     format(gpu.peak_bf16) + " (" + gpu.source + ")"});
+  return entries;
+}
+
 /// What --compress takes, ratio and all.
 std::vector<Entry> codecs() {
   std::vector<Entry> entries;
@@ -54,6 +62,7 @@ struct List {
 constexpr List lists[] = {
     {"models", "built-in models, and the files that --model takes", models},
     {"platforms", "platforms that ship with FusionLLM", platforms},
+    {"gpus", "the GPU catalogue: memory, its bandwidth, peak speed, source", gpus},
     {"policies", "placement policies", [] { return entries_of(policy_table()); }},
     {"orders", "pipeline orders", [] { return entries_of(order_table()); }},
     {"codecs", "what --compress takes", codecs},

@@ -1,4 +1,6 @@
 // fusion-sim rank: every policy with every compression, simulated, in one table.
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "sim/cli.h"
@@ -18,8 +20,26 @@ struct Options {
 
 bool is_all(const std::vector<std::string>& names) { return names.size() == 1 && names.front() == "all"; }
 
+/// Each name once, where it stands first.
+std::vector<std::string> without_repeats(const std::vector<std::string>& names) {
+  std::vector<std::string> kept;
+  for (const std::string& name : names)
+    if (std::ranges::find(kept, name) == kept.end()) kept.push_back(name);
+  return kept;
+}
+
+void say_what_is_left_out(const RunConfig& config, const Output& output) {
+  const RunConfig defaults;
+  if (config.policy != defaults.policy)
+    note(output, "note: policy = " + config.policy + " is for plan; see --policies");
+  if (config.compress != defaults.compress)
+    note(output, "note: compress = " + config.compress + " of the file is for plan; see --compress");
+}
+
 RankRequest request_of(const Options& options) {
-  RankRequest request{options.run.resolve(), options.policies, options.compressions, options.network};
+  RankRequest request{options.run.resolve(), without_repeats(options.policies), without_repeats(options.compressions),
+                      options.network};
+  say_what_is_left_out(request.config, options.output);
   if (is_all(request.policies)) request.policies = all_policies();
   if (is_all(request.compressions)) request.compressions = all_compressions(0);
   RunConfig tried = request.config;  // a wrong name fails before the work begins

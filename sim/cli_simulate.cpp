@@ -18,8 +18,7 @@ struct Options {
 };
 
 struct Planned {
-  Problem problem;
-  Schedule schedule;
+  Plan plan;
   std::optional<RunConfig> config;  ///< none for a plan from a file
 };
 
@@ -28,17 +27,10 @@ Planned planned(const Options& options) {
     const RunConfig config = options.run.resolve();
     Problem problem = load_problem(config);
     Schedule schedule = make_schedule(config, problem);
-    return {std::move(problem), std::move(schedule), config};
+    return {{std::move(problem), std::move(schedule)}, config};
   }
   if (options.run.any()) throw CLI::ValidationError("--plan", "says what to run; leave out the options of a plan");
-  Schedule schedule = read_schedule(options.plan);
-  Problem problem = load_problem(schedule);
-  validate(schedule, problem.graph, problem.platform, options.plan);
-  // What the file says of time is not trusted: it may have been edited since it was planned.
-  const auto costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
-  require_memory(schedule, problem.graph, costs, problem.platform);
-  schedule.predicted_iteration = predict(schedule, problem.graph, costs, problem.platform).iteration;
-  return {std::move(problem), std::move(schedule), {}};
+  return {load_plan(options.plan), {}};
 }
 
 void write_results(const Report& report, const Program& program, const Planned& run, const Options& options) {
@@ -48,7 +40,7 @@ void write_results(const Report& report, const Program& program, const Planned& 
     note(options.output, "wrote " + options.report);
   }
   if (!options.timeline.empty()) {
-    write_text(options.timeline, write_timeline(report, program, run.problem.platform));
+    write_text(options.timeline, write_timeline(report, program, run.plan.problem.platform));
     note(options.output, "wrote " + options.timeline + "; open it in https://ui.perfetto.dev");
   }
 }
@@ -71,9 +63,10 @@ void require_engine(const std::string& engine) {
 void simulate_plan(const Options& options) {
   require_engine(options.engine);
   const Planned run = planned(options);
-  const Program program = lower(run.schedule, run.problem.graph, run.problem.costs, run.problem.platform);
-  validate(program, run.problem.platform, Sends::buffered, options.plan.empty() ? "plan" : options.plan);
-  const Report report = simulate(program, run.problem.platform, {options.network, !options.timeline.empty()});
+  const auto& [graph, costs, platform] = run.plan.problem;
+  const Program program = lower(run.plan.schedule, graph, costs, platform);
+  validate(program, platform, Sends::buffered, options.plan.empty() ? "plan" : options.plan);
+  const Report report = simulate(program, platform, {options.network, !options.timeline.empty()});
   if (options.output.json)
     std::puts(write_report(report).c_str());
   else

@@ -197,6 +197,8 @@ TEST_F(ImportExport, Iperf3FaultsNameFileAndKey) {
   EXPECT_THAT(one(iperf3("a", "b", 1e6, rtt)), HasSubstr("\"b>a\" is not measured"));
   EXPECT_THAT(one(std::regex_replace(iperf3("a", "b", 1e6, rtt), std::regex("\"tos\""), "\"bidir\": 1, \"tos\"")),
               AllOf(HasSubstr("bidir"), HasSubstr("both directions")));
+  EXPECT_THAT(one(std::regex_replace(iperf3("a", "b", 1e6, rtt), std::regex("\"TCP\""), "\"UDP\"")),
+              AllOf(HasSubstr("protocol"), HasSubstr("\"UDP\""), HasSubstr("TCP")));
   EXPECT_THAT(fault([&] {
                 const auto same = write("r.json", iperf3("a", "b", 1e6, rtt));
                 import_iperf3({same, same}, {});

@@ -77,6 +77,13 @@ TEST_F(JsonFile, RefusesWhatIsNoJsonObject) {
   EXPECT_THAT(message_of([&] { load_json(write("{\"a\": NaN}")); }), HasSubstr("is not JSON"));
 }
 
+TEST_F(JsonFile, AKeyThatStandsTwiceIsRefused) {
+  for (const char* text :
+       {R"({"a": 1, "a": 1})", R"({"b": {"c": 0, "a": 1, "a": 2}})", R"({"l": [{}, {"a": 1, "a": {}}]})"})
+    EXPECT_THAT(message_of([&] { load_json(write(text)); }), HasSubstr("x.json: a: stands twice")) << text;
+  load_json(write(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]})"));  // objects of their own
+}
+
 TEST_F(JsonFile, ListsOfWholeNumbersAreThat) {
   const auto root = load_json(write(R"({"shape": [2, 0, 9223372036854775807], "empty": []})"));
   EXPECT_EQ(root.integers("shape"), (std::vector<std::int64_t>{2, 0, INT64_MAX}));

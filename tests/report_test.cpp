@@ -134,6 +134,7 @@ TEST(Report, WhatIsNoReportIsRefused) {
   expect("{\"engine\": ", "");
   expect(changed("/iteration_s", -1), "iteration_s");
   expect(changed("/iteration_s", "3 s"), "iteration_s");
+  expect(changed("/iteration_s", 0), "iteration_s");
   expect(changed("/micro_batches", 0), "micro_batches");
   expect(changed("/devices/1/busy_s", nullptr), "busy_s");
   expect(changed("/devices/1/bussy_s", 1), "bussy_s");

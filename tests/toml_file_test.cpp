@@ -136,6 +136,11 @@ TEST(Golden, G21_MisspeltKeyNamesFileLineKeyAndNearest) {
   std::filesystem::remove(path);
 }
 
+TEST_F(TomlFile, ANeighbourWithAnotherNumberIsNoMisspelling) {
+  EXPECT_THAT(fault("peak_fp16 = \"1 TFLOP/s\"\n", [](const TomlTable& root) { root.flops_per_second("peak_fp32"); }),
+              testing::EndsWith("peak_fp32: is missing"));
+}
+
 TEST(Golden, G24_QuantitiesOutOfRangeNameFileKeyAndValue) {
   const std::string path = testing::TempDir() + "g24.toml";
   using Getter = std::function<void(const TomlTable&)>;

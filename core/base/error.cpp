@@ -90,7 +90,7 @@ std::vector<std::string_view> nearest_names(std::string_view name, std::span<con
 }
 
 std::string unknown_name(std::string_view name, std::span<const std::string_view> valid) {
-  constexpr std::size_t short_list = 12;
+  constexpr std::size_t short_list = 24;
   std::string text = in_quotes(name) + " is not known";
   if (const auto names = nearest_names(name, valid); !names.empty())
     return text + "; did you mean " + quoted_list(names, " or ") + "?";

@@ -43,6 +43,18 @@ bool is_too_deep(std::string_view text) {
   return false;
 }
 
+/// Throws for a key that an object has twice: of two values that one would silently win.
+json parse_without_repeats(std::string_view text, const std::string& file) {
+  std::vector<std::set<std::string>> open;
+  return json::parse(text, [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) open.emplace_back();
+    if (event == json::parse_event_t::object_end) open.pop_back();
+    if (event == json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
+      throw InputError(file, parsed.get<std::string>(), "stands twice in one object");
+    return true;
+  });
+}
+
 }  // namespace
 
 std::string JsonObject::path_of(std::string_view key) const {
@@ -173,7 +185,7 @@ JsonObject parse_json(std::string_view text, const std::string& file) {
   if (is_too_deep(text)) throw InputError(file, "", "is nested more than 100 levels deep");
   std::shared_ptr<const json> root;
   try {
-    root = std::make_shared<const json>(json::parse(text));
+    root = std::make_shared<const json>(parse_without_repeats(text, file));
   } catch (const json::parse_error& fault) {
     const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(fault.byte, text.size()));
     const int line = 1 + static_cast<int>(std::count(text.begin(), end, '\n'));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
@@ -54,6 +55,12 @@ std::string_view kind_of(const toml::node& node) {
 std::string wrong_kind(const toml::node& node, std::string_view wanted) {
   const std::string subject = node.is_table() || node.is_array_of_tables() ? "" : in_quotes(text_of(node)) + " ";
   return (subject + "is ").append(kind_of(node)).append("; write ").append(wanted);
+}
+
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  std::ranges::copy_if(name, std::back_inserter(letters), [](char c) { return c < '0' || c > '9'; });
+  return letters;
 }
 
 std::vector<std::string_view> views(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
@@ -119,10 +126,12 @@ struct TomlTable::Node {
     throw missing(key);
   }
 
-  /// A key that nobody asked for yet and that looks like `key` is probably that key misspelt.
+  /// A key that nobody asked for yet and that looks like `key` is probably that key misspelt; one with another number
+  /// ("peak_fp16" for "peak_fp32") is not.
   InputError missing(std::string_view key) const {
     for (const auto& present : keys())
-      if (!asked().contains(present) && !nearest_names(present, std::array{key}).empty())
+      if (!asked().contains(present) && letters_of(present) != letters_of(key) &&
+          !nearest_names(present, std::array{key}).empty())
         return error(present, in_quotes(key) + " is missing; did you mean " + in_quotes(key) + " instead of " +
                                   in_quotes(present) + "?");
     return error(key, "is missing");

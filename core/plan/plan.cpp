@@ -5,15 +5,6 @@
 namespace fusion {
 namespace {
 
-Problem load(const std::string& model, ModelOptions options, Precision precision, const std::string& platform,
-             std::size_t devices) {
-  options.dtype = compute_dtype(precision);
-  Problem problem{.graph = load_model(model, options), .costs = {}, .platform = load_platform(platform)};
-  problem.costs = estimate(problem.graph);
-  if (devices > 0) problem.platform = first_devices(problem.platform, devices);
-  return problem;
-}
-
 /// The half of a schedule that is asked for.
 Schedule request_of(const RunConfig& config) {
   Schedule request;
@@ -34,12 +25,12 @@ Schedule request_of(const RunConfig& config) {
 }  // namespace
 
 Problem load_problem(const RunConfig& config) {
-  return load(config.model, config.model_options, config.training.precision, config.platform, config.devices);
-}
-
-Problem load_problem(const Schedule& schedule) {
-  return load(schedule.model, schedule.model_options, schedule.training.precision, schedule.platform,
-              schedule.platform_devices);
+  ModelOptions options = config.model_options;
+  options.dtype = compute_dtype(config.training.precision);
+  Problem problem{.graph = load_model(config.model, options), .costs = {}, .platform = load_platform(config.platform)};
+  problem.costs = estimate(problem.graph);
+  if (config.devices > 0) problem.platform = first_devices(problem.platform, config.devices);
+  return problem;
 }
 
 Compression compression_of(const RunConfig& config) {

@@ -34,7 +34,15 @@ Compression compression_of(const RunConfig&);
 /// Decides: policy, then compression, memory check, prediction. Throws InputError or Infeasible.
 Schedule make_schedule(const RunConfig&, const Problem&);
 
-/// The problem that a schedule file was made for.
-Problem load_problem(const Schedule&);
+/// A problem and the decision for it.
+struct Plan {
+  Problem problem;
+  Schedule schedule;
+};
+
+/// Reads a schedule.json and what it names: model and platform, against which its names are resolved. It is held to all
+/// that a fresh decision is held to, and its time is predicted anew, since it may have been edited by hand. Throws
+/// InputError, and Infeasible for a stage that does not fit its device.
+Plan load_plan(const std::string& schedule_file);
 
 }  // namespace fusion

@@ -60,9 +60,7 @@ std::vector<CutEdge> cut_edges(const Graph&, const std::vector<Stage>&);
 /// devices that exist and differ, with exactly the cut edges of the placement.
 void validate(const Schedule&, const Graph&, const struct Platform&, const std::string& file);
 
+/// Op ranges are written "first..last", in the model's order. The inverse is load_plan (plan.h).
 std::string write_schedule(const Schedule&, const Graph&, const Platform&);
-/// Op ranges are written "first..last", in the model's order. Names in the file are resolved against the graph and
-/// platform it names. Throws InputError.
-Schedule read_schedule(const std::string& file);
 
 }  // namespace fusion

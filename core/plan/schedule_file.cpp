@@ -149,8 +149,9 @@ Stage read_stage(const JsonObject& object, const Graph& graph, const Names<OpId>
       throw object.error("ops", "\"" + text + "\" runs backwards: the model has the ops in the other order");
     for (std::size_t i = range->first.index(); i <= range->last.index(); ++i) stage.ops.emplace_back(i);
   }
+  if (stage.ops.empty()) throw object.error("ops", "there are none: the stage would do nothing");
   // "name" is there for people; it follows from the ops.
-  if (!stage.ops.empty() && object.string("name") != stage_name(graph, stage))
+  if (object.string("name") != stage_name(graph, stage))
     throw object.error("name", "\"" + object.string("name") + "\" does not fit the ops, which are \"" +
                                    stage_name(graph, stage) + "\"");
   object.reject_unknown();
@@ -188,6 +189,21 @@ void read_request(Schedule& schedule, const JsonObject& root) {
     throw root.error("predicted_iteration_s", format_ratio(schedule.predicted_iteration.value) + " is negative");
 }
 
+/// Names of models and platforms stand in the schedule file, so an error in one names that file too.
+Problem load_problem_of(const Schedule& schedule, const std::string& file) {
+  RunConfig config;
+  config.model = schedule.model;
+  config.model_options = schedule.model_options;
+  config.platform = schedule.platform;
+  config.devices = schedule.platform_devices;
+  config.training = schedule.training;
+  try {
+    return load_problem(config);
+  } catch (const InputError& fault) {
+    throw InputError(file, "", fault.what());
+  }
+}
+
 }  // namespace
 
 std::string write_schedule(const Schedule& schedule, const Graph& graph, const Platform& platform) {
@@ -215,7 +231,7 @@ std::string write_schedule(const Schedule& schedule, const Graph& graph, const P
   return lines(root);
 }
 
-Schedule read_schedule(const std::string& file) {
+Plan load_plan(const std::string& file) {
   const JsonObject root = load_json(file);
   Schedule schedule;
   read_request(schedule, root);
@@ -223,14 +239,17 @@ Schedule read_schedule(const std::string& file) {
   root.reject_unknown();
   if (stages.empty()) throw root.error("stages", "there are none: nothing would run");
 
-  const Problem problem = load_problem(schedule);
+  Problem problem = load_problem_of(schedule, file);
   const Names<OpId> ops(problem.graph.ops);
   const Names<DeviceId> devices(problem.platform.devices);
   const Names<TensorId> tensors(problem.graph.tensors);
   for (const JsonObject& stage : stages) schedule.stages.push_back(read_stage(stage, problem.graph, ops, devices));
   for (const JsonObject& edge : edges) schedule.edges.push_back(read_edge(edge, tensors, schedule.stages.size()));
   validate(schedule, problem.graph, problem.platform, file);
-  return schedule;
+  const auto costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
+  require_memory(schedule, problem.graph, costs, problem.platform);
+  schedule.predicted_iteration = predict(schedule, problem.graph, costs, problem.platform).iteration;
+  return {std::move(problem), std::move(schedule)};
 }
 
 }  // namespace fusion

@@ -20,7 +20,7 @@ struct Result {
 /// The least round-trip time of a stream, in seconds; the mean where this iperf3 gives no minimum. The mean is taken
 /// while the test itself fills the queues, so it is above the latency of the path.
 std::optional<double> round_trip_us(const JsonObject& stream) {
-  if (!stream.has("sender")) return {};  // UDP
+  if (!stream.has("sender")) return {};
   const JsonObject sender = stream.object("sender");
   for (const char* key : {"min_rtt", "mean_rtt"})
     if (sender.has(key) && sender.real(key) > 0) return sender.real(key);  // 0: not known to this sender
@@ -58,6 +58,8 @@ Result read_result(const std::filesystem::path& path) {
   const JsonObject test = start.object("test_start");
   if (test.integer("bidir", 0, 1, 0) == 1)
     throw test.error("bidir", "a test of both directions at once measures neither; run one without --bidir for each");
+  if (const std::string protocol = test.string("protocol", "TCP"); protocol != "TCP")
+    throw test.error("protocol", in_quotes(protocol) + " sends at a rate it was told; run the TCP test");
   Result result;
   result.pair = {connections[0].string("local_host"),
                  connections[0].string("remote_host"),

@@ -281,6 +281,7 @@ Report read_report(const std::string& file) {
   report.version = json.string("version");
   report.info = read_info(json);
   report.iteration = Seconds(amount(json, "iteration_s"));
+  if (report.iteration == Seconds(0)) throw json.error("iteration_s", "0: no run takes no time");
   report.devices = read_list(json, "devices", read_device);
   report.links = read_list(json, "links", read_link);
   report.shared_links = read_list(json, "shared_links", read_shared_link);

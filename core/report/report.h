@@ -1,5 +1,4 @@
-// What happened: the one result schema, from either runner. report.json is this struct, key by key (design/CLI
-// contract).
+// What happened: the one result schema, from either runner. report.json is this struct, key by key.
 #pragma once
 
 #include <optional>
