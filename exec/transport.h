@@ -3,7 +3,8 @@
 //   - send returns at once; the messages of one ordered pair travel one at a time, in the order they were sent, and a
 //     large one travels in chunks;
 //   - what arrives is taken in whether or not anybody waits for it;
-//   - a rank that ends, or is not heard of for the deadline, makes every wait of every other rank throw PeerLost.
+//   - a rank that dies, or is not heard of for the deadline, makes every wait of every other rank throw PeerLost; one
+//     that ends in order (its transport is destroyed) fails only those who still wait for a message of it.
 #pragma once
 
 #include <chrono>
@@ -74,6 +75,10 @@ class Transport {
 
   /// How long a peer may be silent. A rank that computes is not silent: the transport's own thread speaks for it.
   virtual void set_deadline(Seconds) = 0;
+
+  /// This rank can't go on: tells the others `code` and why. Every wait of theirs then throws what stands for that code
+  /// (InputError, Infeasible, RuntimeFault), naming this rank. Returns once they have heard it, or after a second.
+  virtual void abort(ExitCode code, const std::string& reason) = 0;
 
   /// Messages that ended at this rank since the last call.
   virtual std::vector<Transfer> take_transfers() = 0;
