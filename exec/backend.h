@@ -5,7 +5,14 @@
 //   - gradients of parameters add up over backward calls in the order of the calls; a tied parameter keeps one sum per
 //     op that uses it, and fold_gradients adds these in op order;
 //   - dropout draws its mask from dropout_mask() (dropout.h), which knows nothing of ranks or frameworks;
+//   - gradients of one tensor add up from its last reader to its first, what comes from outside before what is added
+//     here; an op counts as one reader, however often it reads.
 //   - one thread.
+//
+// A sum of floats hangs on its brackets, so of the gradients that several stages send for one tensor, the last stage's
+// come first: ((stage 3 + stage 2) + this stage's own). Then a cut changes no bit unless a stage that reads a tensor
+// twice or more stands between its maker's and another stage that reads it: there brackets differ, and so may the last
+// bit.
 #pragma once
 
 #include <cstdint>

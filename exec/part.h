@@ -21,6 +21,10 @@ struct Part {
 
 Part part_of(const Graph&, const Stage&);
 
+/// What the part trains on: the outputs of its cross_entropy ops; several add up. Throws InputError for one that other
+/// ops read.
+std::vector<TensorId> losses_of(const Graph&, const Part&);
+
 /// Values of tensors, by id, for one micro-batch.
 using Values = std::map<TensorId, HostTensor>;
 
