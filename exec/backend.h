@@ -79,7 +79,7 @@ struct BackendRow {
   std::unique_ptr<Backend> (*make)(const Graph&, const Part&, ParameterStore&, const BackendOptions&);
 };
 
-/// "torch", and "eigen": Eigen on the CPU.
+/// "torch" (libtorch), and "eigen": Eigen on the CPU. Both have every op kind.
 std::span<const BackendRow> backend_table();
 /// Throws InputError with the nearest names.
 const BackendRow& find_backend(std::string_view name);

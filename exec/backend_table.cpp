@@ -7,7 +7,7 @@
 namespace fusion::exec {
 
 std::span<const BackendRow> backend_table() {
-  static const std::array<BackendRow, 1> table = {torch_row()};
+  static const std::array<BackendRow, 2> table = {torch_row(), eigen_row()};
   return table;
 }
 

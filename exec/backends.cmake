@@ -18,7 +18,14 @@ else()
   target_sources(fusion-exec-torch PRIVATE backend_no_torch.cpp)
 endif()
 
+find_package(Eigen3 REQUIRED)
 add_library(fusion-exec-backends STATIC
+  backend_eigen.cpp
+  backend_eigen_attention.cpp
+  backend_eigen_linear.cpp
+  backend_eigen_norm.cpp
+  backend_eigen_pointwise.cpp
+  backend_eigen_shape.cpp
   backend_table.cpp
 )
-target_link_libraries(fusion-exec-backends PUBLIC fusion-exec-core PRIVATE fusion-exec-torch)
+target_link_libraries(fusion-exec-backends PUBLIC fusion-exec-core PRIVATE fusion-exec-torch Eigen3::Eigen)
