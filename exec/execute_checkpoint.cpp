@@ -1,0 +1,95 @@
+#include "exec/execute_checkpoint.h"
+
+#include "core/base/error.h"
+
+namespace fusion::exec {
+namespace {
+namespace fs = std::filesystem;
+
+HostTensor tensor_of(const Shape& shape, std::span<const float> values) {
+  HostTensor tensor = HostTensor::zeros(shape);
+  std::ranges::copy(values, tensor.floats().begin());
+  return tensor;
+}
+
+NamedTensors share_of(Walk& walk, const Graph& graph) {
+  NamedTensors share;
+  for (const ParameterId p : walk.part().parameters) {
+    const Parameter& parameter = graph.parameter(p);
+    const OptimizerState& state = walk.optimizer_states()[p.index()];
+    share["p/" + parameter.name] = walk.store().values[p.index()];
+    if (!state.first.empty()) share["m/" + parameter.name] = tensor_of(parameter.shape, state.first);
+    if (!state.second.empty()) share["v/" + parameter.name] = tensor_of(parameter.shape, state.second);
+  }
+  walk.wire().save(share);
+  return share;
+}
+
+CheckpointInfo info_of(const TrainOptions& options, std::int64_t steps, int num_ranks) {
+  return {.step = steps,
+          .seed = options.seed,
+          .model_hash = options.checkpoint.model_hash,
+          .optimizer = std::string(name_of(options.optimizer.kind)),
+          .num_ranks = num_ranks};
+}
+
+void require_equal(const fs::path& path, std::string_view key, const std::string& found, const std::string& wanted) {
+  if (found != wanted) throw InputError(path.string(), key, "is of " + found + "; this run has " + wanted);
+}
+
+void take_over(const Checkpoint& checkpoint, const fs::path& path, const std::string& name, std::span<float> values) {
+  const auto found = checkpoint.tensors.find(name);
+  if (found == checkpoint.tensors.end()) throw InputError(path.string(), name, "is missing");
+  const std::span<const float> stored = found->second.floats();
+  if (stored.size() != values.size()) throw InputError(path.string(), name, "has another size than the model's");
+  std::ranges::copy(stored, values.begin());
+}
+
+}  // namespace
+
+void write_step(Walk& walk, const Graph& graph, Council& council, const TrainOptions& options, std::int64_t steps) {
+  const Transport& transport = council.transport();
+  const CheckpointInfo info = info_of(options, steps, transport.num_ranks());
+  write_checkpoint(options.checkpoint.directory, info, transport.rank(), share_of(walk, graph));
+  council.gather(Topic::written, steps, {}, "the checkpoint of step " + std::to_string(steps));
+  if (transport.rank() == 0) finish_checkpoint(options.checkpoint.directory, info);
+  council.tell(Topic::finished, steps, {}, "the end of the checkpoint of step " + std::to_string(steps));
+}
+
+std::int64_t resume_step(Walk& walk, const Program& program, const Graph& graph, const TrainOptions& options,
+                         bool first_rank) {
+  const CheckpointOptions& asked = options.checkpoint;
+  if (asked.directory.empty()) return 0;
+  std::vector<std::string> refused;
+  const auto newest = newest_checkpoint(asked.directory, refused);
+  const auto say = [&](const std::string& line) {
+    if (first_rank && options.notice) options.notice(line);
+  };
+  if (!asked.resume && (newest || !refused.empty()))
+    throw InputError(asked.directory.string(), "checkpoint",
+                     "holds the steps of an earlier run; give --resume to go on, or another directory");
+  for (const std::string& line : refused) say("passed over " + line);
+  if (!newest) return 0;
+
+  const Checkpoint checkpoint = read_checkpoint(*newest);
+  require_equal(*newest, "model_hash", checkpoint.info.model_hash, asked.model_hash);
+  require_equal(*newest, "optimizer", checkpoint.info.optimizer, std::string(name_of(options.optimizer.kind)));
+  require_equal(*newest, "seed", std::to_string(checkpoint.info.seed), std::to_string(options.seed));
+  for (const ParameterId p : walk.part().parameters) {
+    const std::string& name = graph.parameter(p).name;
+    OptimizerState& state = walk.optimizer_states()[p.index()];
+    take_over(checkpoint, *newest, "p/" + name, walk.store().values[p.index()].floats());
+    if (!state.first.empty()) take_over(checkpoint, *newest, "m/" + name, state.first);
+    if (!state.second.empty()) take_over(checkpoint, *newest, "v/" + name, state.second);
+  }
+  walk.wire().restore(checkpoint.tensors, walk.device());
+  for (const std::string& state : vanished_states(checkpoint.tensors, program, graph))
+    say("error feedback of " + state +
+        " has no edge in this plan and is dropped: the losses go on near those of the "
+        "earlier run, not on their bits");
+  walk.parameters_changed();
+  say("goes on after step " + std::to_string(checkpoint.info.step) + " from " + newest->string());
+  return checkpoint.info.step;
+}
+
+}  // namespace fusion::exec

@@ -1,0 +1,53 @@
+#include "exec/execute_threads.h"
+
+#include <exception>
+#include <mutex>
+#include <new>
+#include <thread>
+
+#include "core/base/error.h"
+#include "exec/transport_threads.h"
+
+namespace fusion::exec {
+
+RankResult execute_or_abort(const Program& program, const Graph& graph, Transport& transport, const BackendRow& backend,
+                            const DataSet* data, const TrainOptions& options) {
+  try {
+    return execute(program, graph, transport, backend, data, options);
+  } catch (const PeerLost&) {
+    throw;
+  } catch (const InputError& error) {
+    transport.abort(ExitCode::bad_input, error.what());
+    throw;
+  } catch (const std::exception& error) {
+    transport.abort(ExitCode::runtime_fault, error.what());
+    throw;
+  }
+}
+
+std::vector<RankResult> execute_threads(const Program& program, const Graph& graph,
+                                        const std::vector<const BackendRow*>& backends, const DataSet* data,
+                                        const TrainOptions& options, const LinkShapes& shapes) {
+  check(backends.size() == program.devices.size(), "a backend per rank");
+  auto transports = make_thread_transports(static_cast<int>(backends.size()), shapes);
+  std::vector<RankResult> results(backends.size());
+  std::exception_ptr first;
+  std::mutex mutex;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 0; rank < backends.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        const std::unique_ptr<Transport> transport = std::move(transports[rank]);
+        try {
+          results[rank] = execute_or_abort(program, graph, *transport, *backends[rank], data, options);
+        } catch (...) {
+          const std::scoped_lock lock(mutex);
+          if (!first) first = std::current_exception();
+        }
+      });
+  }
+  if (first) std::rethrow_exception(first);
+  return results;
+}
+
+}  // namespace fusion::exec

@@ -1,0 +1,46 @@
+// Tensors to messages and back, by the codec of each edge, and what the codecs remember of an edge from one message to
+// the next (error feedback, references).
+//
+// `none` and integers travel as they lie in memory, without a header: the plan's bytes exactly. A state has a name that
+// does not depend on ranks: what travels, the tensor, the first op of the stage that reads it, the codec. So another
+// plan that has the same edge goes on with its state.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/compress/state.h"
+#include "core/program/program.h"
+#include "exec/checkpoint.h"
+#include "exec/execute_council.h"
+#include "exec/host_tensor.h"
+
+namespace fusion::exec {
+
+class Wire {
+ public:
+  /// The program and graph outlive it.
+  Wire(const Program& program, const Graph& graph) : program_(program), graph_(graph) {}
+
+  Bytestring pack(TaskId send, const HostTensor&);
+  /// Throws RuntimeFault for a message that is not what the task awaits.
+  HostTensor unpack(TaskId recv, Bytestring);
+
+  /// The states of this rank's edges, as a checkpoint holds them, and back. A state that the checkpoint lacks starts
+  /// afresh at both ends.
+  void save(NamedTensors&) const;
+  void restore(const NamedTensors&, DeviceId);
+
+ private:
+  compress::TensorState& state(TaskId);
+  const Program& program_;
+  const Graph& graph_;
+  compress::CodecStates states_;
+  compress::CodecWorkspace workspace_;
+};
+
+/// Names of the states in a checkpoint that no edge of this program has any more.
+std::set<std::string> vanished_states(const NamedTensors&, const Program&, const Graph&);
+
+}  // namespace fusion::exec
