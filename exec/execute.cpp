@@ -66,7 +66,6 @@ class Run {
     transport_.set_deadline(options_.deadline);
     result_.first_step = resume_step(walk_, program_, graph_, options_, is_first());
     agree_on_start();
-    if (options_.timeline) offset_ = council_.clock_offset();
     std::int64_t done = result_.first_step, written = done;
     while (done < options_.steps && !result_.stopped) {
       run_step(done++);
@@ -148,16 +147,13 @@ class Run {
     status.loss = loss;
     status.times = walk_.take_times();
     if (!timeline) status.times.events.clear();
-    for (TimelineEvent& event : status.times.events) {
-      event.start += offset_;
-      event.end += offset_;
-    }
-    add_transfers(status, transport_.take_transfers(), transport_.rank(), step, offset_, timeline);
+    add_transfers(status, transport_.take_transfers(), transport_.rank(), step, timeline);
     return status;
   }
 
   /// From the plan's times to measured ones.
   void adapt_deadline(const RankStatus& status) {
+    if (options_.fixed_deadline) return;
     longest_ = std::max(longest_, status.times.longest);
     for (const ChannelUse& use : status.channels)
       longest_ = std::max(longest_, use.busy / static_cast<double>(std::max<std::size_t>(use.messages, 1)));
@@ -184,7 +180,7 @@ class Run {
   Walk walk_;
   Meter meter_;
   RankResult result_;
-  Seconds offset_{}, longest_{};
+  Seconds longest_{};
 };
 
 }  // namespace

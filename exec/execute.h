@@ -55,6 +55,7 @@ struct TrainOptions {
   BackendOptions backend;
   CheckpointOptions checkpoint;
   Seconds deadline{30};                             ///< until the first step is measured; see planned_deadline
+  bool fixed_deadline = false;                      ///< keep it
   bool timeline = false;                            ///< of the second step, where there is one
   std::function<void(const StepSummary&)> on_step;  ///< rank 0
   std::function<void(const std::string&)> notice;   ///< rank 0: what the user should know

@@ -9,7 +9,7 @@
 
 namespace fusion::exec {
 
-enum class Topic : std::uint32_t { start, clock, norms, status, decision, written, finished };
+enum class Topic : std::uint32_t { start, norms, status, decision, written, finished };
 
 using Bytestring = std::vector<std::byte>;
 
@@ -23,9 +23,6 @@ class Council {
   Bytestring tell(Topic, std::int64_t step, Bytestring from_rank_0, const std::string& waiting_for);
   /// No rank returns before all have called.
   void barrier(Topic arrive, Topic leave, std::int64_t step, const std::string& waiting_for);
-
-  /// What to add to this rank's clock to get rank 0's, from the fastest of a few round trips.
-  Seconds clock_offset();
 
   Transport& transport() const { return transport_; }
 

@@ -59,7 +59,7 @@ void add_kinds(std::vector<KindReport>& sum, const std::map<std::string, KindRep
 }  // namespace
 
 void add_transfers(RankStatus& status, const std::vector<Transfer>& transfers, int rank, std::int64_t step,
-                   Seconds offset, bool timeline) {
+                   bool timeline) {
   std::map<int, std::vector<std::pair<Seconds, Seconds>>> intervals;
   std::map<int, ChannelUse> channels;
   for (const Transfer& transfer : transfers) {
@@ -69,8 +69,7 @@ void add_transfers(RankStatus& status, const std::vector<Transfer>& transfers, i
     ++use.messages;
     intervals[transfer.from].emplace_back(transfer.start, transfer.end);
     if (timeline)
-      status.events.push_back(
-          {TaskId(transfer.tag.channel), transfer.tag.micro_batch, transfer.start + offset, transfer.end + offset});
+      status.events.push_back({TaskId(transfer.tag.channel), transfer.tag.micro_batch, transfer.start, transfer.end});
   }
   for (auto& [from, use] : channels) {
     use.from = from;

@@ -17,9 +17,8 @@ struct RankStatus {
   std::vector<TimelineEvent> events;  ///< messages that ended here: task is their recv; empty unless asked for
 };
 
-/// Sorts the messages of one step by where they came from. Their times move by `offset` to rank 0's clock.
-void add_transfers(RankStatus&, const std::vector<Transfer>&, int rank, std::int64_t step, Seconds offset,
-                   bool timeline);
+/// Sorts the messages of one step by where they came from.
+void add_transfers(RankStatus&, const std::vector<Transfer>&, int rank, std::int64_t step, bool timeline);
 
 Bytestring to_bytes(const RankStatus&);
 /// Throws RuntimeFault for bytes that are no status.
@@ -29,7 +28,7 @@ RankStatus status_of(const Bytestring&);
 class Meter {
  public:
   explicit Meter(const Program&);
-  /// The first step warms up and is dropped once another one follows. `started`: on rank 0's clock.
+  /// The first step warms up and is dropped once another one follows. `started`: by the clock of the transports.
   void add(const StepSummary&, const std::vector<RankStatus>&, Seconds started);
   Measured measured() const;
   std::vector<ChannelUse> channels() const;  ///< by channels(program)

@@ -10,10 +10,9 @@
 
 namespace fusion::exec {
 
-RankResult execute_or_abort(const Program& program, const Graph& graph, Transport& transport, const BackendRow& backend,
-                            const DataSet* data, const TrainOptions& options) {
+RankResult run_or_abort(Transport& transport, const std::function<RankResult()>& work) {
   try {
-    return execute(program, graph, transport, backend, data, options);
+    return work();
   } catch (const PeerLost&) {
     throw;
   } catch (const InputError& error) {
@@ -39,7 +38,8 @@ std::vector<RankResult> execute_threads(const Program& program, const Graph& gra
       threads.emplace_back([&, rank] {
         const std::unique_ptr<Transport> transport = std::move(transports[rank]);
         try {
-          results[rank] = execute_or_abort(program, graph, *transport, *backends[rank], data, options);
+          results[rank] = run_or_abort(
+              *transport, [&] { return execute(program, graph, *transport, *backends[rank], data, options); });
         } catch (...) {
           const std::scoped_lock lock(mutex);
           if (!first) first = std::current_exception();

@@ -19,7 +19,7 @@ namespace fusion::exec {
 struct WalkTimes {
   std::map<std::string, KindReport> kinds;  ///< "forward", "backward", "exchange", "update", "codec"
   Seconds busy{}, longest{};
-  std::vector<TimelineEvent> events;  ///< compute, reduce, update; by this rank's clock
+  std::vector<TimelineEvent> events;  ///< compute, reduce, update
 };
 
 class Walk {

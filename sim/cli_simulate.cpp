@@ -5,7 +5,7 @@
 #include "core/base/file.h"
 #include "core/program/lower.h"
 #include "sim/cli.h"
-#include "sim/report_tables.h"
+#include "core/report/report_tables.h"
 #include "sim/simulate.h"
 
 namespace fusion::sim {

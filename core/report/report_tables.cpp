@@ -1,8 +1,8 @@
-#include "sim/report_tables.h"
+#include "core/report/report_tables.h"
 
 #include <algorithm>
 
-namespace fusion::sim {
+namespace fusion {
 
 Table device_table(const Report& report) {
   Table table({{"device"},
@@ -43,4 +43,4 @@ std::string summary(const Report& report) {
          " devices; " + report.engine + ", network " + report.network_profile;
 }
 
-}  // namespace fusion::sim
+}  // namespace fusion

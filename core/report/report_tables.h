@@ -6,7 +6,7 @@
 #include "core/report/report.h"
 #include "core/report/table.h"
 
-namespace fusion::sim {
+namespace fusion {
 
 Table device_table(const Report&);
 /// Channels by time in use, longest first, at most `most` of them.
@@ -14,4 +14,4 @@ Table channel_table(const Report&, std::size_t most);
 /// One line: iteration, rate, devices, engine and network profile.
 std::string summary(const Report&);
 
-}  // namespace fusion::sim
+}  // namespace fusion

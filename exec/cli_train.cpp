@@ -1,0 +1,243 @@
+// fusion-exec train: runs a plan with real numbers, under mpirun or as threads of this process.
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/base/file.h"
+#include "core/report/report_tables.h"
+#include "exec/cli.h"
+#include "exec/execute_threads.h"
+#include "exec/stop_signal.h"
+#include "exec/train_log.h"
+#include "exec/world.h"
+
+namespace fusion::exec {
+namespace {
+
+struct Options {
+  Output output;
+  PlanFlags plan;
+  std::string data, backends = "torch", device, report, timeline, jsonl, checkpoint, deadline, peak;
+  OptimizerSettings optimizer;
+  std::int64_t steps = 0, checkpoint_every = 0;
+  bool resume = false, shape = false;
+};
+
+/// "torch", for all ranks, or a list by rank.
+std::vector<const BackendRow*> backends_of(const std::string& list, std::size_t num_ranks) {
+  std::vector<const BackendRow*> rows;
+  std::istringstream names(list);
+  for (std::string name; std::getline(names, name, ',');) rows.push_back(&find_backend(name));
+  if (rows.size() == 1) rows.resize(num_ranks, rows.front());
+  if (rows.size() != num_ranks)
+    throw InputError("", "--backend",
+                     in_quotes(list) + " names " + std::to_string(rows.size()) + " backends for " +
+                         std::to_string(num_ranks) + " ranks; give one for all, or one for each");
+  return rows;
+}
+
+template <class Parse>
+auto parsed(std::string_view flag, const std::string& text, Parse parse) {
+  try {
+    return parse(text);
+  } catch (const std::invalid_argument& fault) {
+    throw InputError("", flag, fault.what());
+  }
+}
+
+TrainOptions train_options(const Options& options, const Plan& plan, const Program& program) {
+  TrainOptions train;
+  train.steps = options.steps;
+  train.seed = plan.schedule.seed;
+  train.optimizer = options.optimizer;
+  train.optimizer.kind = plan.schedule.training.optimizer;
+  train.backend = {.device = options.device, .recompute = plan.schedule.training.recompute};
+  train.checkpoint = {.directory = options.checkpoint,
+                      .every = options.checkpoint_every,
+                      .resume = options.resume,
+                      .model_hash = model_hash(plan.problem.graph)};
+  train.deadline = options.deadline.empty() ? planned_deadline(program, plan.problem.platform)
+                                            : parsed("--deadline", options.deadline, parse_seconds);
+  train.fixed_deadline = !options.deadline.empty();
+  train.timeline = !options.timeline.empty();
+  train.stop = &stop_requested();
+  return train;
+}
+
+/// Lines on standard error and in the --jsonl file, on rank 0.
+class StepLog {
+ public:
+  StepLog(const Options& options, StepFigures figures) : output_(options.output), figures_(std::move(figures)) {
+    if (options.jsonl.empty()) return;
+    file_.open(options.jsonl, options.resume ? std::ios::app : std::ios::trunc);
+    if (!file_) throw InputError(options.jsonl, "", "can't be written");
+  }
+  void operator()(const StepSummary& step) {
+    note(output_, line_of(step, figures_));
+    if (file_.is_open() && !(file_ << json_of(step, figures_) << std::endl))
+      throw RuntimeFault("--jsonl: the file can't be written any more");
+  }
+
+ private:
+  Output output_;
+  StepFigures figures_;
+  std::ofstream file_;
+};
+
+/// The report of the plan's program with what was measured; bytes as they travelled.
+Report report_of(const Plan& plan, const Program& program, const RankResult& result, std::string engine,
+                 std::string network) {
+  Report report = make_report(program, plan.problem.platform, std::move(engine), std::move(network), result.measured);
+  for (std::size_t c = 0; c < report.links.size(); ++c) report.links[c].bytes = result.channels[c].bytes;
+  report.loss = result.loss;
+  return report;
+}
+
+void show(const Report& report) {
+  constexpr std::size_t busiest_channels = 10;
+  print(device_table(report));
+  if (!report.links.empty()) {
+    std::puts("");
+    print(channel_table(report, busiest_channels));
+  }
+  std::printf("\n%s\n", summary(report).c_str());
+}
+
+void finish(const Options& options, const Plan& plan, const Program& program, const Report& report,
+            const RankResult& result) {
+  if (result.stopped)
+    note(options.output, "stopped after step " + std::to_string(result.steps) + ", as asked" +
+                             (options.checkpoint.empty() ? "" : "; go on with --resume"));
+  if (report.loss.empty())
+    return note(options.output, "nothing left to do: " + std::to_string(result.steps) + " steps are done");
+  if (options.output.json)
+    std::fputs(write_report(report).c_str(), stdout);
+  else
+    show(report);
+  if (!options.report.empty()) {
+    write_text(options.report, write_report(report));
+    note(options.output, "wrote " + options.report);
+  }
+  if (!options.timeline.empty()) {
+    write_text(options.timeline, write_timeline(report, program, plan.problem.platform));
+    note(options.output, "wrote " + options.timeline + "; open it in https://ui.perfetto.dev");
+  }
+}
+
+std::string network_of(const Options& options, const Plan& plan) {
+  return options.shape ? "shaped: bandwidth and latency of " + plan.schedule.platform + " by pair, links not shared"
+                       : "as it is";
+}
+
+Work work_of(const Options& options, const Plan& plan, const Program& program) {
+  std::vector<DeviceId> devices;
+  for (const DeviceProgram& device : program.devices) devices.push_back(device.device);
+  return {.program = program,
+          .graph = plan.problem.graph,
+          .backends = backends_of(options.backends, devices.size()),
+          .open_data = [&] { return open_data(options.data, plan.problem.graph, plan.schedule.seed); },
+          .shapes = options.shape ? shapes_of(plan.problem.platform, devices) : LinkShapes{}};
+}
+
+void train(const Options& options) {
+  const Plan plan = options.plan.resolve();
+  const Program program = program_of(plan, options.plan.file());
+  std::optional<FlopsPerSecond> peak;
+  if (!options.peak.empty()) peak = parsed("--peak", options.peak, parse_flops_per_second);
+  const Work work = work_of(options, plan, program);
+  TrainOptions train = train_options(options, plan, program);
+  World world(work);
+
+  std::optional<StepLog> log;
+  if (world.is_first()) {
+    log.emplace(options, figures_of(program, work.graph, plan.problem.platform, options.steps, peak));
+    train.on_step = [&](const StepSummary& step) { (*log)(step); };
+    train.notice = [&](const std::string& line) { note(options.output, line); };
+    if (world.engine() == "threads" && work.backends.size() > 1)
+      note(options.output, "all " + std::to_string(work.backends.size()) + " ranks run as threads of this process");
+  }
+  const RankResult result = world.run(train);
+  if (!world.is_first()) return;
+  const Report report = report_of(plan, program, result, world.engine(), network_of(options, plan));
+  finish(options, plan, program, report, result);
+}
+
+std::string data_help() {
+  std::string help;
+  for (const DataRow& row : data_table())
+    help += (help.empty() ? "" : "; ") + std::string(row.name) + ": " + std::string(row.help);
+  return help;
+}
+
+std::string backend_help() {
+  std::string help = "one for all ranks, or a list by rank";
+  for (const BackendRow& row : backend_table()) help += "; " + std::string(row.name) + ": " + std::string(row.help);
+  return help;
+}
+
+void declare_optimizer(CLI::App& command, OptimizerSettings& settings) {
+  command.add_option("--learning-rate", settings.learning_rate, "of every optimizer")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--momentum", settings.momentum, "of momentum")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--beta1", settings.beta1, "of adam")->capture_default_str()->check(CLI::Range(0.0, 1.0));
+  command.add_option("--beta2", settings.beta2, "of adam")->capture_default_str()->check(CLI::Range(0.0, 1.0));
+  command.add_option("--epsilon", settings.epsilon, "of adam")->capture_default_str()->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--weight-decay", settings.weight_decay, "decoupled with adam (AdamW), else added to the gradient")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--clip-norm", settings.clip_norm, "largest norm of all gradients together; 0: off")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+}
+
+}  // namespace
+
+void declare_train(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("train", "train a network as a plan says, on MPI ranks or on threads");
+  const auto options = std::make_shared<Options>();
+  options->plan.declare(*command);
+  command->add_option("--data", options->data, data_help())->required()->type_name("SOURCE");
+  command->add_option("--steps", options->steps, "train until so many steps are done, those before a --resume included")
+      ->required()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  declare_optimizer(*command, options->optimizer);
+  command->add_option("--backend", options->backends, backend_help())->capture_default_str()->type_name("NAME[,NAME…]");
+  command->add_option("--device", options->device, "of the torch backend: cpu, cuda, cuda:1")->type_name("NAME");
+  command->add_flag("--shape", options->shape, "slow every link down to what the platform file says of it");
+  command->add_option("--checkpoint", options->checkpoint, "directory for checkpoints, shared by all ranks")
+      ->type_name("DIR");
+  command->add_option("--checkpoint-every", options->checkpoint_every, "steps from one to the next; 0: at the end only")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag("--resume", options->resume,
+                    "go on from the newest complete checkpoint of the directory, on any number of ranks");
+  command
+      ->add_option("--deadline", options->deadline,
+                   "how long a rank may be silent; else it follows from the plan and from what is measured")
+      ->type_name("TIME");
+  command->add_option("--peak", options->peak, "FLOP/s that one rank's device can reach; shows the utilisation (MFU)")
+      ->type_name("SPEED");
+  command->add_option("--report", options->report, "report.json to write, which fusion-sim compare reads")
+      ->type_name("FILE");
+  command->add_option("--timeline", options->timeline, "Chrome trace of one step to write, for Perfetto")
+      ->type_name("FILE");
+  command->add_option("--jsonl", options->jsonl, "file that gets one line of JSON per step")->type_name("FILE");
+  add_output_flags(*command, options->output);
+  command->footer(
+      "Under mpirun every process is a rank; alone, all ranks are threads of this process.\n"
+      "Examples:\n"
+      "  fusion-exec train --model mlp --platform lan4 --micro-batch 8 --data idx:DIR --steps 100\n"
+      "  fusion-exec train --plan schedule.json --data text:book.txt --steps 20 --shape --report executed.json\n"
+      "  mpirun -np 4 fusion-exec train --plan schedule.json --data text:book.txt --steps 1000 \\\n"
+      "    --checkpoint run1 --checkpoint-every 100 --resume\n"
+      "  fusion-exec launch --plan schedule.json …        prints the whole mpirun line, with the flags that matter\n"
+      "SIGTERM, SIGINT and SIGUSR1 end the run after its step, with a checkpoint where --checkpoint is given.");
+  command->callback([options] { train(*options); });
+}
+
+}  // namespace fusion::exec
