@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/support/networks.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/plain_backend.h"
@@ -140,6 +143,73 @@ TEST(Golden, G14_TiedEmbeddingsStayEqualOnTwoRanks) {
   EXPECT_EQ(num_parameters(graph), 48);
   const auto costs = stage_costs(pipeline.schedule, graph, estimate(graph), pipeline.platform);
   EXPECT_EQ((costs[0].parameters + costs[1].parameters).value, (48 + 28) * 16);
+}
+
+/// A backend whose forward takes one unit of time and whose backward takes two, and which knows how many micro-batches
+/// it held at once.
+constexpr std::chrono::milliseconds unit{5};
+class TimedBackend : public Backend {
+ public:
+  TimedBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  ForwardResult forward(int micro_batch, Values inputs, const RunSeed& seed) override {
+    std::this_thread::sleep_for(unit);
+    return inner_->forward(micro_batch, std::move(inputs), seed);
+  }
+  Values backward(int micro_batch, Values gradients, double loss_scale) override {
+    std::this_thread::sleep_for(2 * unit);
+    return inner_->backward(micro_batch, std::move(gradients), loss_scale);
+  }
+  void fold_gradients() override { inner_->fold_gradients(); }
+  void parameters_changed() override { inner_->parameters_changed(); }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+};
+
+constexpr BackendRow timed_row = {
+    "timed", "for tests", [](OpKind) { return true; },
+    [](const Graph& graph, const Part& part, ParameterStore& store,
+       const BackendOptions& options) -> std::unique_ptr<Backend> {
+      return std::make_unique<TimedBackend>(plain_backend().make(graph, part, store, options));
+    }};
+
+/// Units that one step of four stages takes. A busy machine makes it more, nothing makes it less.
+double units_of(const char* order, int micro_batches) {
+  const Graph graph = small_mlp();
+  const Pipeline pipeline = make_pipeline(
+      graph,
+      {.first_ops = even_cuts(graph, 4), .order = order, .micro_batches = micro_batches, .codec = {}, .training = {}});
+  TrainOptions options;
+  options.steps = 2;
+  return train(pipeline, timed_row, options)[0].measured.iteration.value / std::chrono::duration<double>(unit).count();
+}
+
+TEST(Golden, G5_OneMicroBatchOnFourRanks) { EXPECT_GE(units_of("1f1b", 1), 12); }
+
+TEST(Golden, G6_FourRanksTakeNoLessThanThePipeline) {
+  EXPECT_GE(units_of("1f1b", 4), 21);
+  EXPECT_GE(units_of("1f1b", 8), 33);
+  EXPECT_GE(units_of("gpipe", 8), 33);
+}
+
+/// Both ranks of a tied parameter send their gradient before they receive the other's.
+TEST(Golden, G7_SendsBeforeReceivesAreRefusedUnderRendezvousAndRunBuffered) {
+  const Graph graph = tied_net();
+  Pipeline pipeline = make_pipeline(graph, {.first_ops = {5}, .order = "1f1b", .codec = {}, .training = {}});
+  std::vector<Step>& steps = pipeline.program.devices[1].steps;
+  const auto is = [&](TaskKind kind) {
+    return std::ranges::find_if(steps, [&](const Step& step) {
+      const Task& task = pipeline.program.task(step.task);
+      return task.kind == kind && task.phase == Phase::exchange;
+    });
+  };
+  ASSERT_LT(is(TaskKind::recv), is(TaskKind::send));
+  std::iter_swap(is(TaskKind::recv), is(TaskKind::send));
+  EXPECT_THAT([&] { validate(pipeline.program, pipeline.platform, Sends::rendezvous, "G7"); },
+              testing::ThrowsMessage<InputError>(testing::HasSubstr("->")));
+  validate(pipeline.program, pipeline.platform, Sends::buffered, "G7");
+  EXPECT_EQ(values_of(pipeline, train(pipeline, plain_backend(), three_steps())),
+            outcome_of(graph, {}, three_steps()).values);
 }
 
 TEST(Execute, RefusesWhatItCannotRun) {
