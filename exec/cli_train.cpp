@@ -7,7 +7,7 @@
 #include "core/base/file.h"
 #include "core/report/report_tables.h"
 #include "exec/cli.h"
-#include "exec/execute_threads.h"
+#include "exec/launch.h"
 #include "exec/stop_signal.h"
 #include "exec/train_log.h"
 #include "exec/world.h"
@@ -156,6 +156,7 @@ void train(const Options& options) {
     train.notice = [&](const std::string& line) { note(options.output, line); };
     if (world.engine() == "threads" && work.backends.size() > 1)
       note(options.output, "all " + std::to_string(work.backends.size()) + " ranks run as threads of this process");
+    for (const std::string& warning : preflight()) note(options.output, warning);
   }
   const RankResult result = world.run(train);
   if (!world.is_first()) return;

@@ -48,22 +48,6 @@ std::vector<std::vector<std::size_t>> cuts_of(const Graph& graph) {
 
 std::string text_of(const std::vector<std::size_t>& cut) { return testing::PrintToString(cut); }
 
-/// Whether a tensor is read twice by a stage that is neither its own nor the last that reads it. That stage adds its
-/// two gradients before they meet the last one's: a + (b + c), where one process has (a + b) + c.
-bool brackets_differ(const Graph& graph, const std::vector<std::size_t>& first_ops) {
-  const auto stage_of = [&](OpId op) { return std::ranges::upper_bound(first_ops, op.index()) - first_ops.begin(); };
-  for (const Tensor& tensor : graph.tensors) {
-    if (!tensor.needs_gradient || tensor.consumers.empty()) continue;
-    std::map<std::ptrdiff_t, int> reads;
-    for (const OpId op : tensor.consumers) ++reads[stage_of(op)];
-    reads.erase(stage_of(tensor.producer));
-    if (!reads.empty()) reads.erase(std::prev(reads.end()));
-    for (const auto& [stage, count] : reads)
-      if (count > 1) return true;
-  }
-  return false;
-}
-
 TEST(Execute, EveryCutAndOrderTrainsToTheBitsOfOneRank) {
   for (const Graph& graph : {small_mlp(), branching_net(), tied_net()}) {
     const Outcome one = outcome_of(graph, {}, three_steps());

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 namespace fusion::exec {
 namespace {
 
@@ -50,6 +53,20 @@ std::vector<std::size_t> even_cuts(const Graph& graph, std::size_t stages) {
   std::vector<std::size_t> first_ops;
   for (std::size_t s = 1; s < stages; ++s) first_ops.push_back(graph.ops.size() * s / stages);
   return first_ops;
+}
+
+bool brackets_differ(const Graph& graph, const std::vector<std::size_t>& first_ops) {
+  const auto stage_of = [&](OpId op) { return std::ranges::upper_bound(first_ops, op.index()) - first_ops.begin(); };
+  for (const Tensor& tensor : graph.tensors) {
+    if (!tensor.needs_gradient || tensor.consumers.empty()) continue;
+    std::map<std::ptrdiff_t, int> reads;
+    for (const OpId op : tensor.consumers) ++reads[stage_of(op)];
+    reads.erase(stage_of(tensor.producer));
+    if (!reads.empty()) reads.erase(std::prev(reads.end()));
+    for (const auto& [stage, count] : reads)
+      if (count > 1) return true;
+  }
+  return false;
 }
 
 std::vector<RankResult> train(const Pipeline& pipeline, const std::vector<const BackendRow*>& backends,

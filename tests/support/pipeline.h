@@ -28,6 +28,10 @@ Pipeline make_pipeline(const Graph&, const Cut&);
 /// Stages of about the same number of ops.
 std::vector<std::size_t> even_cuts(const Graph&, std::size_t stages);
 
+/// Whether a tensor is read twice by a stage that is neither its own nor the last that reads it. That stage adds its
+/// two gradients before they meet the last one's: a + (b + c), where one process has (a + b) + c.
+bool brackets_differ(const Graph&, const std::vector<std::size_t>& first_ops);
+
 /// All ranks with one backend and made-up data.
 std::vector<RankResult> train(const Pipeline&, const BackendRow&, const TrainOptions&, const LinkShapes& = {});
 /// A backend per rank.

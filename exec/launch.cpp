@@ -1,0 +1,150 @@
+#include "exec/launch.h"
+
+#include <link.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "exec/launch_flags.h"
+
+namespace fusion::exec {
+namespace {
+
+std::string quoted(const std::string& word) {
+  constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + quoted(word);
+  return line;
+}
+
+/// Ranks by host, in the order of their first rank.
+std::vector<std::pair<std::string, std::size_t>> slots_of(const Launch& launch) {
+  std::vector<std::pair<std::string, std::size_t>> slots;
+  for (const std::string& host : launch.hosts) {
+    const auto known = std::ranges::find(slots, host, &std::pair<std::string, std::size_t>::first);
+    known == slots.end() ? void(slots.emplace_back(host, 1)) : void(++known->second);
+  }
+  return slots;
+}
+
+std::size_t most_ranks_on_a_host(const Launch& launch) {
+  std::size_t most = launch.hosts.empty() ? launch.num_ranks : 1;
+  for (const auto& [host, ranks] : slots_of(launch)) most = std::max(most, ranks);
+  return most;
+}
+
+std::vector<std::string> mpirun_words(const Launch& launch, const std::string& hostfile) {
+  std::vector<std::string> words = {"mpirun", "-np", std::to_string(launch.num_ranks), "--timeout",
+                                    std::to_string(launch.timeout_s)};
+  if (!hostfile.empty()) words.insert(words.end(), {"--hostfile", hostfile});
+  for (std::string& flag : mpirun_flags()) words.push_back(std::move(flag));
+  if (!launch.interface.empty()) words.insert(words.end(), {"--mca", "btl_tcp_if_include", launch.interface});
+  if (most_ranks_on_a_host(launch) > launch.cores) words.push_back(oversubscribe_flag);
+  if (launch.as_root) words.push_back(root_flag);
+  words.push_back(launch.program);
+  words.insert(words.end(), launch.arguments.begin(), launch.arguments.end());
+  return words;
+}
+
+/// Whether a BLAS that this process has loaded is the reference one: Debian's alternatives point to its folder.
+bool loaded_reference_blas() {
+  bool found = false;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* result) {
+        const std::filesystem::path library = info->dlpi_name;
+        if (!library.filename().string().starts_with("libblas.so")) return 0;
+        std::error_code ignored;
+        const std::string real = std::filesystem::canonical(library, ignored).string();
+        if (real.find("/blas/libblas") != std::string::npos) *static_cast<bool*>(result) = true;
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+std::size_t number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? 0 : std::strtoul(text, nullptr, 10);
+}
+
+bool is_set(const char* variable, const char* value = nullptr) {
+  const char* text = std::getenv(variable);
+  return text != nullptr && (value == nullptr || std::string_view(text) == value);
+}
+
+constexpr const char* blas_warning =
+    "warning: libtorch runs on reference BLAS, some 20 times slower than it could; install libopenblas0-pthread";
+constexpr const char* interface_warning =
+    "warning: several machines, and MPI chooses the network interfaces itself; pin them with --mca btl_tcp_if_include";
+
+}  // namespace
+
+std::string mpirun_line(const Launch& launch, const std::string& hostfile) {
+  return joined(mpirun_words(launch, launch.hosts.empty() ? "" : hostfile));
+}
+
+std::string hostfile_of(const Launch& launch) {
+  std::string text;
+  for (const auto& [host, ranks] : slots_of(launch)) text += host + " slots=" + std::to_string(ranks) + "\n";
+  return text;
+}
+
+std::string run_script(const Launch& launch, const std::string& hostfile) {
+  return "#!/bin/sh\n# Written by fusion-exec launch. kill -USR1 of mpirun ends the run after its step.\nexec " +
+         mpirun_line(launch, hostfile) + " \"$@\"\n";
+}
+
+std::string sbatch_script(const Launch& launch) {
+  Launch inside = launch;
+  inside.as_root = false;
+  inside.hosts.clear();
+  inside.cores = launch.num_ranks;  // Slurm gives a core to each
+  const long minutes = (launch.timeout_s + 59) / 60;
+  return "#!/bin/bash\n"
+         "# Written by fusion-exec launch: sbatch job.sbatch\n"
+         "#SBATCH --job-name=fusion-exec\n"
+         "#SBATCH --ntasks=" +
+         std::to_string(launch.num_ranks) +
+         "\n"
+         "#SBATCH --cpus-per-task=2   # one computes, one communicates\n"
+         "#SBATCH --time=" +
+         std::to_string(minutes) +
+         "\n"
+         "#SBATCH --signal=B:USR1@120\n" +
+         mpirun_line(inside, "") +
+         " \"$@\" &\n"
+         "run=$!\n"
+         "trap 'kill -USR1 $run' USR1\n"
+         "wait $run || { [ -d /proc/$run ] && wait $run; }\n";
+}
+
+std::vector<std::string> preflight() {
+  std::vector<std::string> warnings;
+  if (loaded_reference_blas()) warnings.emplace_back(blas_warning);
+  const std::size_t here = number_in("OMPI_COMM_WORLD_LOCAL_SIZE"), all = number_in("OMPI_COMM_WORLD_SIZE");
+  if (here > std::thread::hardware_concurrency() && !is_set("OMPI_MCA_mpi_yield_when_idle", "1"))
+    warnings.push_back("warning: " + std::to_string(here) + " ranks on " +
+                       std::to_string(std::thread::hardware_concurrency()) +
+                       " cores, and those that wait don't yield; start with --mca mpi_yield_when_idle 1");
+  if (here < all && !is_set("OMPI_MCA_btl_tcp_if_include")) warnings.emplace_back(interface_warning);
+  return warnings;
+}
+
+std::vector<std::string> preflight(const Launch& launch) {
+  std::vector<std::string> warnings;
+  if (loaded_reference_blas()) warnings.emplace_back(blas_warning);
+  if (slots_of(launch).size() > 1 && launch.interface.empty()) warnings.emplace_back(interface_warning);
+  return warnings;
+}
+
+}  // namespace fusion::exec
