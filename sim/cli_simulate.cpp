@@ -4,8 +4,8 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/program/lower.h"
-#include "sim/cli.h"
 #include "core/report/report_tables.h"
+#include "sim/cli.h"
 #include "sim/simulate.h"
 
 namespace fusion::sim {
