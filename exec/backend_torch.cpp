@@ -20,12 +20,19 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-/// libtorch's own threads and those of the BLAS under it, where that is OpenBLAS.
-void use_one_thread() {
-  at::set_num_threads(1);
+/// The BLAS under libtorch has threads of its own, where it is OpenBLAS.
+bool set_blas_threads() {
   using SetThreads = void (*)(int);
-  if (void* symbol = dlsym(RTLD_DEFAULT, "openblas_set_num_threads"); symbol != nullptr)
-    reinterpret_cast<SetThreads>(symbol)(1);
+  void* symbol = dlsym(RTLD_DEFAULT, "openblas_set_num_threads");
+  if (symbol != nullptr) reinterpret_cast<SetThreads>(symbol)(1);
+  return symbol != nullptr;
+}
+
+/// For the calling thread: OpenMP has a setting for each.
+void use_one_thread() {
+  static const bool once = set_blas_threads();
+  static_cast<void>(once);
+  at::set_num_threads(1);
 }
 
 /// fp32 means fp32, and the same bits every time.
@@ -52,13 +59,14 @@ class TorchBackend final : public Backend {
         recompute_(options.recompute),
         constants_(device_of(options.device)),
         losses_(losses_of(graph, part)),
-        released_(releases()) {
-    use_one_thread();
+        released_(releases()),
+        is_begun_(graph.parameters.size()) {
     if (device().is_cuda()) use_exact_cuda();
     make_leaves();
   }
 
   ForwardResult forward(int micro_batch, Values inputs, const RunSeed& seed) override {
+    use_one_thread();
     check(!held_.contains(micro_batch), "a micro-batch that is held already");
     Held held{.sources = sources_of(std::move(inputs)), .outputs = {}, .losses = {}, .seed = seed};
     {
@@ -76,6 +84,7 @@ class TorchBackend final : public Backend {
   }
 
   Values backward(int micro_batch, Values output_gradients, double loss_scale) override {
+    use_one_thread();
     auto node = held_.extract(micro_batch);
     check(!node.empty(), "backward of a micro-batch that is not held");
     Held& held = node.mapped();
@@ -93,13 +102,20 @@ class TorchBackend final : public Backend {
   void fold_gradients() override {
     const at::NoGradGuard no_grad;
     for (auto& [parameter, leaves] : leaves_of_) {
-      at::Tensor sum;
+      at::Tensor folded = alias_of(store_.gradients[parameter.index()]);
+      bool is_begun = false;
       for (at::Tensor& leaf : leaves) {
-        if (leaf.grad().defined()) sum = sum.defined() ? sum.add(leaf.grad()) : leaf.grad();
+        const at::Tensor& gradient = leaf.grad();
+        if (!gradient.defined()) continue;
+        if (is_begun)
+          folded.add_(gradient.to(at::kCPU));
+        else if (gradient.data_ptr() != folded.data_ptr())  // else it was added up in place
+          folded.copy_(gradient);
+        is_begun = true;
         leaf.mutable_grad().reset();
       }
-      at::Tensor folded = alias_of(store_.gradients[parameter.index()]);
-      sum.defined() ? folded.copy_(sum) : folded.zero_();
+      if (!is_begun) folded.zero_();
+      is_begun_[parameter.index()] = false;
     }
   }
 
@@ -128,9 +144,22 @@ class TorchBackend final : public Backend {
       Tensors& leaves = leaves_.emplace_back();
       for (const ParameterId parameter : graph_.op(id).parameters) {
         leaves.push_back(values[parameter].detach().requires_grad_());
-        leaves_of_[parameter].push_back(leaves.back());
+        Tensors& uses = leaves_of_[parameter];
+        uses.push_back(leaves.back());
+        if (device().is_cpu() && uses.size() == 1)
+          leaves.back().register_hook([this, parameter](at::Tensor gradient) { return placed(parameter, gradient); });
       }
     }
+  }
+
+  /// Moves the first gradient since the last fold to where the sum is wanted, while it is in the cache; autograd takes
+  /// that memory over and adds later ones there. So gradients are held once.
+  at::Tensor placed(ParameterId parameter, const at::Tensor& gradient) {
+    if (is_begun_[parameter.index()]) return gradient;
+    is_begun_[parameter.index()] = true;
+    at::Tensor folded = alias_of(store_.gradients[parameter.index()]);
+    folded.copy_(gradient);
+    return folded;
   }
 
   /// For each op, the tensors that no later op of the part and no reader outside wants.
@@ -235,6 +264,7 @@ class TorchBackend final : public Backend {
   std::vector<std::vector<TensorId>> released_;  ///< per op of the part
   std::vector<Tensors> leaves_;                  ///< per op of the part
   std::map<ParameterId, Tensors> leaves_of_;     ///< the same, in op order
+  std::vector<bool> is_begun_;                   ///< by parameter: its first use has a gradient since the last fold
   std::map<int, Held> held_;
 };
 

@@ -12,6 +12,7 @@
 #include "exec/dropout.h"
 #include "tests/support/naive_ops.h"
 #include "tests/support/op_cases.h"
+#include "tests/support/random_ops.h"
 
 namespace fusion::exec {
 namespace {
@@ -124,6 +125,38 @@ TEST_P(BackendOps, AnswersItsDefinitionAndGradient) {
   }
 }
 
+/// Within 1e-5 of the largest value of the tensor.
+void expect_near(const HostTensor& a, const HostTensor& b, const std::string& what) {
+  ASSERT_EQ(a.shape, b.shape) << what;
+  expect_near(a, to_doubles(b), what);
+}
+
+/// Backends of one run may differ, so each has to answer as the first does.
+TEST(BackendTable, EigenAnswersAsTorchOnRandomShapes) {
+  std::string reason;
+  const BackendRow& torch = row_or_skip_reason("torch", reason);
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const BackendRow& eigen = find_backend("eigen");
+  RandomOps ops(29);
+  for (const OpRow& row : op_table()) {
+    if (row.kind == OpKind::input || row.kind == OpKind::label || !eigen.has(row.kind)) continue;
+    for (std::uint64_t round = 0; round < 25; ++round) {
+      const OpCase the_case = ops.next(row.kind);
+      const LoneOp lone = lone_op(the_case);
+      std::string what = std::string(row.name) + ", round " + std::to_string(round);
+      for (const Shape& shape : the_case.inputs) what += ' ' + to_string(shape);
+      const OpAnswer a = answer(eigen, lone, the_case, round), b = answer(torch, lone, the_case, round);
+      for (const auto& [id, value] : b.forward.outputs) expect_near(a.forward.outputs.at(id), value, what);
+      ASSERT_EQ(a.forward.loss.has_value(), b.forward.loss.has_value());
+      const double loss = b.forward.loss.value_or(0);
+      EXPECT_NEAR(a.forward.loss.value_or(0), loss, 1e-5 * std::abs(loss)) << what;
+      for (const auto& [id, value] : b.input_gradients) expect_near(a.input_gradients.at(id), value, what);
+      for (const ParameterId id : lone.part.parameters)
+        expect_near(a.store.gradients[id.index()], b.store.gradients[id.index()], what);
+    }
+  }
+}
+
 std::vector<std::string_view> backend_names() {
   std::vector<std::string_view> names;
   for (const BackendRow& row : backend_table()) names.push_back(row.name);
@@ -201,6 +234,49 @@ TEST_P(AnyBackend, LabelsOutsideTheClassesAreRefusedByOpAndValue) {
     inputs.at(lone.part.inputs[1]).integers()[2] = outside;
     const std::string message = message_of<RuntimeFault>([&] { backend->forward(0, std::move(inputs), {}); });
     EXPECT_NE(message.find("[cross_entropy]: " + std::to_string(outside)), std::string::npos) << message;
+  }
+}
+
+/// y = x W^T with x = 1: each backward adds its output gradient g to every element of W's row.
+TEST_P(AnyBackend, SumsOfGradientsStartAgainAfterEachFold) {
+  const OpCase the_case{"sum", OpKind::linear, {{1, 2}}, {{"out_features", 1}, {"bias", false}}};
+  const LoneOp lone = lone_op(the_case);
+  ParameterStore store = make_store(lone.graph, lone.part, 0);
+  const auto backend = row_->make(lone.graph, lone.part, store, {});
+  const HostTensor& folded = store.gradients[lone.part.parameters[0].index()];
+  const auto pass = [&](int micro_batch, float g) {
+    HostTensor x = HostTensor::zeros({1, 2}), gradient = HostTensor::zeros({1, 1});
+    std::ranges::fill(x.floats(), 1.0F);
+    gradient.floats()[0] = g;
+    backend->forward(micro_batch, {{lone.part.inputs[0], x}}, {});
+    backend->backward(micro_batch, {{lone.part.outputs[0], gradient}}, 1);
+  };
+  const auto sums = [&] { return std::vector<float>(folded.floats().begin(), folded.floats().end()); };
+  pass(0, 1), pass(1, 2), pass(2, 4);
+  backend->fold_gradients();
+  EXPECT_EQ(sums(), (std::vector<float>{7, 7}));
+  pass(0, 16);
+  backend->fold_gradients();
+  EXPECT_EQ(sums(), (std::vector<float>{16, 16}));
+  backend->fold_gradients();
+  EXPECT_EQ(sums(), (std::vector<float>{0, 0}));
+}
+
+/// The values may lie in other memory afterwards, as when a checkpoint was read.
+TEST_P(AnyBackend, TakesOverParametersThatChanged) {
+  const OpCase the_case{"new", OpKind::linear, {{1, 2}}, {{"out_features", 1}, {"bias", false}}};
+  const LoneOp lone = lone_op(the_case);
+  ParameterStore store = make_store(lone.graph, lone.part, 0);
+  const auto backend = row_->make(lone.graph, lone.part, store, {});
+  HostTensor& weight = store.values[lone.part.parameters[0].index()];
+  for (const float value : {3.0F, 5.0F}) {
+    HostTensor fresh = HostTensor::zeros({1, 2}), x = fresh;
+    std::ranges::fill(fresh.floats(), value);
+    x.floats()[1] = 1;
+    weight = std::move(fresh);
+    backend->parameters_changed();
+    const ForwardResult result = backend->forward(static_cast<int>(value), {{lone.part.inputs[0], x}}, {});
+    EXPECT_EQ(result.outputs.at(lone.part.outputs[0]).floats()[0], value);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <thread>
 
 #include "core/base/error.h"
 #include "exec/backend.h"
@@ -140,7 +141,7 @@ std::string describe(const std::vector<std::size_t>& cuts) {
   return text;
 }
 
-std::vector<Graph> nets() { return {small_mlp(), branching_net(), tiny_gpt2(), tiny_llama(), small_resnet()}; }
+std::vector<Graph> nets() { return {small_mlp(), gated_net(), tiny_gpt2(), tiny_llama(), projected_resnet()}; }
 
 class Cut : public testing::TestWithParam<std::string_view> {
  protected:
@@ -199,6 +200,40 @@ TEST_P(Cut, RecomputeEqualsKeeping) {
     const std::vector<Stage> stages = stages_at(graph, {graph.ops.size() / 2});
     expect_same_bits(train(graph, stages, {row_}, {.device = "", .recompute = true}), train(graph, stages, {row_}),
                      graph, graph.name);
+  }
+}
+
+/// Ranks may be threads of one process, and no backend may mind.
+TEST_P(Cut, TrainsTheSameInThreadsSideBySide) {
+  const Graph graph = tiny_gpt2();
+  const std::vector<Stage> stages = stages_at(graph, {graph.ops.size() / 3});
+  const Trained alone = train(graph, stages, {row_});
+  std::vector<Trained> together(3);
+  std::vector<std::thread> threads;
+  for (Trained& trained : together) threads.emplace_back([&] { trained = train(graph, stages, {row_}); });
+  for (std::thread& thread : threads) thread.join();
+  for (const Trained& trained : together) expect_same_bits(trained, alone, graph, "in a thread");
+}
+
+/// 16-bit types exist on the wire and in the estimates alone.
+TEST_P(Cut, ComputesInFp32WhateverTheGraphsDtype) {
+  const Graph graph = tiny_gpt2();
+  Graph half = graph;
+  half.dtype = DType::bf16;
+  for (Tensor& tensor : half.tensors)
+    if (tensor.dtype == DType::fp32) tensor.dtype = DType::bf16;
+  const std::vector<std::size_t> cuts = {7, 12};
+  expect_same_bits(train(half, stages_at(half, cuts), {row_}), train(graph, stages_at(graph, cuts), {row_}), graph,
+                   "bf16");
+}
+
+/// Two frameworks in one pipeline stay near one framework: losses within 1e-5 after two steps.
+TEST_P(Cut, MixedWithTheOthersTrainsAlike) {
+  for (const Graph& graph : nets()) {
+    const std::vector<Stage> stages = stages_at(graph, {graph.ops.size() / 3, 2 * graph.ops.size() / 3});
+    const Trained mixed = train(graph, stages, {row_, &find_backend("eigen")}), one = train(graph, stages, {row_});
+    for (std::size_t i = 0; i < one.losses.size(); ++i)
+      EXPECT_NEAR(mixed.losses[i], one.losses[i], 1e-5 * one.losses[i]) << graph.name;
   }
 }
 

@@ -1,4 +1,4 @@
-// Small trainable networks of the kinds that the product runs, and what cuts them.
+// More small networks than networks.h has, for tests of backends, and what cuts them.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +9,13 @@
 #include "core/graph/builder.h"
 #include "core/graph/models_text.h"
 #include "exec/part.h"
+#include "tests/support/networks.h"
 
 namespace fusion::exec {
 
-inline Graph small_mlp(std::int64_t rows = 4) {
-  GraphBuilder net("small mlp", rows);
-  TensorId x = net.input("x", {rows, 12});
-  for (int i = 0; i < 4; ++i) {
-    const std::string number = std::to_string(i);
-    x = net.unary(OpKind::relu, "relu" + number, net.linear("fc" + number, x, 17));
-  }
-  net.cross_entropy("loss", net.linear("head", x, 5), net.label("label", {rows}));
-  return std::move(net).finish();
-}
-
 /// Two branches of different length with a skip over both, split, gated and joined again.
-inline Graph branching_net() {
-  GraphBuilder net("branching", 3);
+inline Graph gated_net() {
+  GraphBuilder net("gated", 3);
   const TensorId stem = net.linear("stem", net.input("x", {3, 6}), 8);
   const auto halves = net.add(OpKind::split, "halves", {stem}, {{"axis", 1}, {"sizes", Shape{5, 3}}});
   TensorId left = net.unary(OpKind::gelu, "left.gelu", net.linear("left.fc", halves[0], 6));
@@ -36,19 +26,6 @@ inline Graph branching_net() {
   x = net.add("skip", net.linear("out", x, 8), stem);
   net.cross_entropy("loss", net.linear("head", x, 4), net.label("label", {3}));
   return std::move(net).finish();
-}
-
-/// GPT-2 with two blocks, tied embeddings and dropout.
-inline Graph tiny_gpt2(double dropout = 0.1, std::int64_t samples = 2) {
-  const Gpt2 model{.vocabulary = 29,
-                   .positions = 16,
-                   .features = 24,
-                   .layers = 2,
-                   .heads = 3,
-                   .activation_attributes = {{"tanh", true}},
-                   .embedding_dropout = dropout,
-                   .residual_dropout = dropout};
-  return build_gpt2("tiny gpt2", model, {.micro_batch = samples, .sequence_length = 12}, "tiny gpt2");
 }
 
 /// Llama with two blocks: grouped queries, rotary positions, gates.
@@ -65,22 +42,22 @@ inline Graph tiny_llama() {
   return build_llama("tiny llama", model, {.micro_batch = 2, .sequence_length = 9}, "tiny llama");
 }
 
-/// A stem, a block, and a block that halves the picture, with batch normalisation.
-inline Graph small_resnet() {
-  GraphBuilder net("small resnet", 3);
-  const auto conv_norm = [&](const std::string& at, TensorId x, std::int64_t channels, std::int64_t kernel,
-                             std::int64_t stride) {
-    return net.unary(OpKind::batch_norm, at + ".bn", net.conv2d(at + ".conv", x, channels, kernel, stride, kernel / 2));
+/// A stem, a block, and a block that halves the picture, with a projection beside it; named as torchvision's.
+inline Graph projected_resnet() {
+  GraphBuilder net("projected resnet", 3);
+  const auto conv_norm = [&](const std::string& conv, const std::string& norm, TensorId x, std::int64_t channels,
+                             std::int64_t kernel, std::int64_t stride) {
+    return net.unary(OpKind::batch_norm, norm, net.conv2d(conv, x, channels, kernel, stride, kernel / 2));
   };
-  TensorId x = net.unary(OpKind::relu, "stem.relu", conv_norm("stem", net.input("image", {3, 3, 16, 16}), 8, 3, 1));
-  x = net.unary(OpKind::max_pool, "stem.pool", x, {{"kernel", 3}, {"stride", 2}, {"padding", 1}});
+  TensorId x = net.unary(OpKind::relu, "relu", conv_norm("conv1", "bn1", net.input("image", {3, 3, 16, 16}), 8, 3, 1));
+  x = net.unary(OpKind::max_pool, "maxpool", x, {{"kernel", 3}, {"stride", 2}, {"padding", 1}});
   for (const std::int64_t stride : {1, 2}) {
-    const std::string at = "block" + std::to_string(stride);
+    const std::string at = "layer" + std::to_string(stride);
     const std::int64_t channels = 8 * stride;
-    TensorId branch = net.unary(OpKind::relu, at + ".relu1", conv_norm(at + ".1", x, channels, 3, stride));
-    branch = conv_norm(at + ".2", branch, channels, 3, 1);
-    if (stride == 2) x = conv_norm(at + ".down", x, channels, 1, stride);
-    x = net.unary(OpKind::relu, at + ".relu2", net.add(at + ".add", branch, x));
+    TensorId branch = conv_norm(at + ".conv1", at + ".bn1", x, channels, 3, stride);
+    branch = conv_norm(at + ".conv2", at + ".bn2", net.unary(OpKind::relu, at + ".relu1", branch), channels, 3, 1);
+    if (stride == 2) x = conv_norm(at + ".downsample.0", at + ".downsample.1", x, channels, 1, stride);
+    x = net.unary(OpKind::relu, at + ".relu", net.add(at + ".add", branch, x));
   }
   x = net.unary(OpKind::reshape, "flat", net.unary(OpKind::avg_pool, "pool", x), {{"shape", Shape{3, 16}}});
   net.cross_entropy("loss", net.linear("fc", x, 10), net.label("label", {3}));
