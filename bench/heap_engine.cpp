@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/engine/replay.h"
 #include "core/report/report.h"
-#include "sim/replay.h"
 
 namespace fusion::bench {
 namespace {
@@ -25,17 +25,17 @@ struct Event {
 Seconds run_on_heap(const Program& program, const Platform& platform) {
   std::vector<Route> routes;
   for (const Channel& channel : channels(program)) routes.push_back(route(platform, channel.from, channel.to));
-  sim::Replay replay(program);
+  Replay replay(program);
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
   double now_s = 0;
   std::uint64_t made = 0;
-  const auto push = [&](double time_s, Event::Kind kind, const sim::Start& start) {
+  const auto push = [&](double time_s, Event::Kind kind, const Start& start) {
     events.push({time_s, made++, kind, start.place, start.step});
   };
   while (true) {
     while (const auto start = replay.take_ready()) {
       const Task& task = program.task(start->step.task);
-      if (start->kind == sim::Start::Kind::step) {
+      if (start->kind == Start::Kind::step) {
         push(now_s + (task.duration + task.codec_duration).value, Event::Kind::step_ends, *start);
         continue;
       }

@@ -17,6 +17,7 @@
 #include "bench/synthetic.h"
 #include "core/base/error.h"
 #include "core/report/table.h"
+#include "sim/engines.h"
 #include "sim/simulate.h"
 
 namespace fusion::bench {
@@ -85,8 +86,10 @@ Sample measure_simulation(const Options& options) {
   const Program program = program_of(platform, options);
   Sample sample;
   const double before_s = cpu_s();
-  sample.wall_s = wall_s(
-      [&] { sample.iteration_s = sim::simulate(program, platform, {.network = options.network}).iteration.value; });
+  sample.wall_s = wall_s([&] {
+    sample.iteration_s =
+        sim::find_engine(options.engine).simulate(program, platform, options.network, false).iteration.value;
+  });
   sample.cpu_s = cpu_s() - before_s;
   for (const Task& task : program.tasks)  // an Exec per step and a Comm per message; a recv is its send's end
     if (task.kind != TaskKind::recv) sample.num_activities += task.per_micro_batch ? options.micro_batches : 1;
@@ -161,6 +164,7 @@ void print(const Options& options, const Sample& sample) {
 }
 
 void run(const Options& options) {
+  sim::find_engine(options.engine).require_network(options.network);
   std::vector<Sample> samples;
   for (int i = 0; i < options.repeat; ++i) {
     Sample sample = in_child([&] { return measure_simulation(options); });
@@ -175,22 +179,20 @@ void run(const Options& options) {
 
 std::function<void()> add_simulate(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  std::vector<std::string> orders, networks;
+  std::vector<std::string> orders, engines;
+  for (const sim::EngineRow& row : sim::engine_table()) engines.emplace_back(row.name);
   for (const OrderRow& row : order_table()) orders.emplace_back(row.name);
-  for (const sim::NetworkProfile& profile : sim::network_profiles()) networks.emplace_back(profile.name);
   app.add_option("--engine", options->engine, "what replays the program")
-      ->check(CLI::IsMember({std::string("simgrid")}))
+      ->check(CLI::IsMember(engines))
       ->capture_default_str();
   app.add_option("--devices", options->devices, "stages of the pipeline, one a device")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(CLI::Range(1, 1 << 17))
       ->capture_default_str();
   app.add_option("--micro-batches", options->micro_batches, "per iteration")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
   app.add_option("--order", options->order, "pipeline order")->check(CLI::IsMember(orders))->capture_default_str();
-  app.add_option("--network", options->network, "network profile")
-      ->check(CLI::IsMember(networks))
-      ->capture_default_str();
+  app.add_option("--network", options->network, sim::network_help())->capture_default_str();
   app.add_option("--repeat", options->repeat, "runs; the median counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

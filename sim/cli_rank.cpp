@@ -4,9 +4,9 @@
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "sim/cli.h"
+#include "sim/engines.h"
 #include "sim/progress.h"
 #include "sim/rank.h"
-#include "sim/simulate.h"
 
 namespace fusion::sim {
 namespace {
@@ -15,7 +15,7 @@ struct Options {
   Output output;
   RunFlags run;
   std::vector<std::string> policies = {"all"}, compressions = {"all"};
-  std::string network = "ideal", to, best;
+  std::string engine = "simgrid", network = "ideal", to, best;
 };
 
 bool is_all(const std::vector<std::string>& names) { return names.size() == 1 && names.front() == "all"; }
@@ -38,7 +38,8 @@ void say_what_is_left_out(const RunConfig& config, const Output& output) {
 
 RankRequest request_of(const Options& options) {
   RankRequest request{options.run.resolve(), without_repeats(options.policies), without_repeats(options.compressions),
-                      options.network};
+                      options.engine, options.network};
+  find_engine(request.engine).require_network(request.network);
   say_what_is_left_out(request.config, options.output);
   if (is_all(request.policies)) request.policies = all_policies();
   if (is_all(request.compressions)) request.compressions = all_compressions(0);
@@ -142,7 +143,8 @@ void declare_rank(CLI::App& app) {
       ->add_option("--compress", options->compressions, "compressions to compare, or all; e.g. none,fp16,adatopk:100")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--network", options->network, "ideal or tcp")->capture_default_str();
+  command->add_option("--engine", options->engine, engine_help())->capture_default_str()->type_name("NAME");
+  command->add_option("--network", options->network, network_help())->capture_default_str()->type_name("NAME");
   command->add_option("-o,--output", options->to, "JSON file to write")->type_name("FILE");
   command->add_option("--best", options->best, "schedule.json to write: the fastest plan")->type_name("FILE");
   add_output_flags(*command, options->output);

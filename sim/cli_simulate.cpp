@@ -1,12 +1,10 @@
-// fusion-sim simulate: replay a plan on SimGrid.
-#include <array>
-
+// fusion-sim simulate: replay a plan.
 #include "core/base/error.h"
 #include "core/base/file.h"
 #include "core/program/lower.h"
 #include "core/report/report_tables.h"
 #include "sim/cli.h"
-#include "sim/simulate.h"
+#include "sim/engines.h"
 
 namespace fusion::sim {
 namespace {
@@ -55,18 +53,14 @@ void show(const Report& report) {
   std::printf("\n%s\n", summary(report).c_str());
 }
 
-void require_engine(const std::string& engine) {
-  constexpr std::array<std::string_view, 1> engines = {"simgrid"};
-  if (engine != engines.front()) throw InputError("", "engine", unknown_name(engine, engines));
-}
-
 void simulate_plan(const Options& options) {
-  require_engine(options.engine);
+  const EngineRow& engine = find_engine(options.engine);
+  engine.require_network(options.network);
   const Planned run = planned(options);
   const auto& [graph, costs, platform] = run.plan.problem;
   const Program program = lower(run.plan.schedule, graph, costs, platform);
   validate(program, platform, Sends::buffered, options.plan.empty() ? "plan" : options.plan);
-  const Report report = simulate(program, platform, {options.network, !options.timeline.empty()});
+  const Report report = engine.simulate(program, platform, options.network, !options.timeline.empty());
   if (options.output.json)
     std::puts(write_report(report).c_str());
   else
@@ -77,18 +71,13 @@ void simulate_plan(const Options& options) {
 }  // namespace
 
 void declare_simulate(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("simulate", "replay a plan on SimGrid");
+  CLI::App* command = app.add_subcommand("simulate", "replay a plan");
   const auto options = std::make_shared<Options>();
   command->add_option("--plan", options->plan, "schedule.json of fusion-sim plan; else the options of a plan")
       ->type_name("FILE");
   options->run.declare_all(*command);
-  command->add_option("--engine", options->engine, "what replays it: simgrid")
-      ->capture_default_str()
-      ->type_name("NAME");
-  std::string networks;
-  for (const NetworkProfile& profile : network_profiles())
-    networks += (networks.empty() ? "" : "; ") + std::string(profile.name) + ": " + std::string(profile.help);
-  command->add_option("--network", options->network, networks)->capture_default_str()->type_name("NAME");
+  command->add_option("--engine", options->engine, engine_help())->capture_default_str()->type_name("NAME");
+  command->add_option("--network", options->network, network_help())->capture_default_str()->type_name("NAME");
   command->add_option("--report", options->report, "report.json to write")->type_name("FILE");
   command->add_option("--timeline", options->timeline, "Chrome trace to write, for Perfetto")->type_name("FILE");
   add_output_flags(*command, options->output);

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/program/lower.h"
-#include "sim/simulate.h"
+#include "sim/engines.h"
 
 namespace fusion::sim {
 namespace {
@@ -19,7 +19,7 @@ RankRow ranked(const RankRequest& request, const Problem& problem, const std::st
     row.schedule = make_schedule(config, problem);
     const Program program = lower(row.schedule, problem.graph, problem.costs, problem.platform);
     validate(program, problem.platform, Sends::buffered, policy);
-    row.report = simulate_isolated(program, problem.platform, {request.network, false});
+    row.report = find_engine(request.engine).simulate_again(program, problem.platform, request.network);
   } catch (const Infeasible& reason) {
     row.failure = reason.what();
   }

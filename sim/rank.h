@@ -28,7 +28,7 @@ struct Ranking {
 struct RankRequest {
   RunConfig config;  ///< its policy and compress are replaced by each of those below
   std::vector<std::string> policies, compressions;
-  std::string network = "ideal";
+  std::string engine = "simgrid", network = "ideal";
 };
 
 /// The baseline is the first policy and compression of the request with a result. `begin` is told of each piece of

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/error.h"
-#include "sim/replay.h"
+#include "core/engine/replay.h"
 
 namespace fusion::sim {
 namespace {

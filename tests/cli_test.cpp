@@ -131,6 +131,16 @@ TEST_F(Cli, PlanThenSimulateIsSimulate) {
   EXPECT_EQ(replayed.out, direct.out);
 }
 
+TEST_F(Cli, BothEnginesGiveOneAnswer) {
+  const std::string run = "simulate --policy equal-number --json" + small_run;
+  const json native = json::parse(fusion_sim(run + " --engine native").out), simgrid = json::parse(fusion_sim(run).out);
+  EXPECT_EQ(native["engine"], "native");
+  EXPECT_EQ(simgrid["engine"], "simgrid");
+  EXPECT_NEAR(native["iteration_s"].get<double>(), simgrid["iteration_s"].get<double>(), 1e-9);
+  expect_one_line(fusion_sim(run + " --engine native --network tcp"), 3, HasSubstr("\"tcp\""));  // SimGrid's alone
+  expect_one_line(fusion_sim(run + " --engine natve"), 3, HasSubstr("\"native\""));
+}
+
 TEST_F(Cli, AnEditedPlanIsJudgedAnew) {
   const std::string plan = path("s.json");
   ASSERT_EQ(fusion_sim("plan --policy equal-number" + small_run + "-o " + plan).exit_code, 0);

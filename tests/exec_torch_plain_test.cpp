@@ -7,7 +7,7 @@
 #include "exec/data.h"
 #include "exec/dropout.h"
 #include "tests/support/exec_nets.h"
-#include "tests/support/plain_torch.h"
+#include "tests/support/exec_torch_plain.h"
 
 namespace fusion::exec {
 namespace {

@@ -12,6 +12,7 @@
 #include "bench/synthetic.h"
 #include "core/base/error.h"
 #include "core/program/lower.h"
+#include "tests/support/random_program.h"
 
 namespace fusion::sim {
 namespace {
@@ -334,49 +335,13 @@ double naive_iteration(const Program& program, const Platform& platform) {
 
 TEST(Simulate, AgreesWithANaiveModelOnRandomProgramsOverUnsharedLinks) {
   std::mt19937_64 random(11);
-  const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
-  const auto real = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
-  std::vector<Program> programs;
-  std::vector<Platform> platforms;
-  for (int round = 0; round < 60; ++round) {
-    platforms.push_back(make_platform({.num_devices = 5,
-                                       .num_sites = 2,
-                                       .nic = BytesPerSecond(real(1e6, 1e9)),
-                                       .uplink = BytesPerSecond(real(1e6, 1e8)),
-                                       .nic_latency = Seconds(real(0, 1e-3)),
-                                       .uplink_latency = Seconds(round % 3 == 0 ? 0 : real(0, 0.2)),
-                                       .shared = false}));
-    Program program = empty_program();
-    if (round % 2 == 0) {
-      program = make_pipeline(platforms.back(), {.order = round % 4 == 0 ? "1f1b" : "gpipe",
-                                                 .micro_batches = 1 + static_cast<int>(below(7)),
-                                                 .forward = Seconds(real(0, 0.5)),
-                                                 .backward = Seconds(real(0, 0.5)),
-                                                 .message = Bytes(static_cast<std::int64_t>(below(3'000'000)))});
-      programs.push_back(std::move(program));
-      continue;
-    }
-    std::vector<std::vector<TaskId>> of(5);
-    for (int i = 0; i < 60; ++i) {
-      const std::size_t from = below(5), to = (from + 1 + below(4)) % 5;
-      std::vector<TaskId> after;
-      if (!of[from].empty()) after = {of[from][below(of[from].size())]};
-      if (below(2) == 0) {
-        of[from].push_back(add_compute(program, DeviceId(from), Seconds(real(0, 0.1)), after));
-      } else {
-        const MessageTasks message = add_message(program, DeviceId(from), DeviceId(to),
-                                                 Bytes(static_cast<std::int64_t>(below(5'000'000))), after);
-        of[from].push_back(message.send);
-        of[to].push_back(message.recv);
-      }
-    }
-    programs.push_back(std::move(program));
-  }
+  std::vector<RandomRun> runs;
+  for (int round = 0; round < 60; ++round) runs.push_back(random_run(random, false));
   std::vector<Job> jobs;
-  for (std::size_t i = 0; i < programs.size(); ++i) jobs.push_back({&programs[i], &platforms[i], {}});
+  for (const RandomRun& run : runs) jobs.push_back({&run.program, &run.platform, {}});
   const std::vector<Outcome> outcomes = simulate_all(jobs, 2);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const double expected = naive_iteration(programs[i], platforms[i]);
+    const double expected = naive_iteration(runs[i].program, runs[i].platform);
     ASSERT_TRUE(outcomes[i].report) << outcomes[i].fault;
     EXPECT_GT(expected, 0);
     EXPECT_NEAR(outcomes[i].report->iteration.value, expected, 1e-9 * expected) << i;

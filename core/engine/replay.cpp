@@ -1,30 +1,22 @@
-#include "sim/replay.h"
+#include "core/engine/replay.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <utility>
 
 #include "core/base/error.h"
 
-namespace fusion::sim {
-namespace {
-
-bool is_message(const Task& task) { return task.kind == TaskKind::send || task.kind == TaskKind::recv; }
-
-}  // namespace
-
+namespace fusion {
 Replay::Replay(const Program& program)
-    : program_(program), devices_(program.devices.size()), remaining_(num_steps(program)) {
+    : program_(program),
+      lists_(message_lists(program)),
+      devices_(program.devices.size()),
+      channels_(lists_.num_channels()),
+      remaining_(num_steps(program)) {
   number_steps();
   link_successors();
-  order_messages();
+  for (std::size_t c = 0; c < channels_.size(); ++c) channels_[c].next = lists_.first[c];
   for (std::uint32_t d = 0; d < devices_.size(); ++d) try_device(d);
   for (std::uint32_t c = 0; c < channels_.size(); ++c) try_channel(c);
-}
-
-std::uint32_t Replay::instances(TaskId task) const {
-  return program_.task(task).per_micro_batch ? static_cast<std::uint32_t>(program_.info.micro_batches) : 1;
 }
 
 void Replay::number_steps() {
@@ -56,36 +48,6 @@ void Replay::link_successors() {
     for (const TaskId before : program_.tasks[t].after) successors_[fill[before.index()]++] = TaskId(t);
 }
 
-/// Numbers the channels as `channels(program)` does and lists the messages of each as their sender does.
-void Replay::order_messages() {
-  std::map<DeviceId, std::uint32_t> list_of;
-  for (std::uint32_t d = 0; d < devices_.size(); ++d) list_of[program_.devices[d].device] = d;
-  std::map<Channel, std::uint32_t> number;
-  for (const Channel& channel : channels(program_)) {
-    const auto c = static_cast<std::uint32_t>(channels_.size());
-    number[channel] = c;
-    channels_.push_back({.sender = list_of.at(channel.from)});
-  }
-  for (std::size_t t = 0; t < program_.tasks.size(); ++t) {
-    const Task& task = program_.tasks[t];
-    place_.push_back(task.kind == TaskKind::send ? number.at({task.device, task.peer}) : list_of.at(task.device));
-    if (task.kind == TaskKind::send) channels_[place_[t]].end += instances(TaskId(t));
-  }
-  std::size_t total = 0;
-  for (ChannelState& channel : channels_) {
-    const std::size_t count = std::exchange(channel.end, total);
-    channel.next = total;
-    total += count;
-  }
-  messages_.resize(total);
-  for (const DeviceProgram& device : program_.devices)
-    for (std::size_t i = 0; i < device.steps.size(); ++i) {
-      const TaskId task = device.steps[i].task;
-      if (program_.task(task).kind == TaskKind::send)
-        messages_[channels_[place_[task.index()]].end++] = static_cast<std::uint32_t>(i);
-    }
-}
-
 std::optional<Start> Replay::take_ready() {
   if (next_ready_ == ready_.size()) {
     ready_.clear();
@@ -109,8 +71,8 @@ void Replay::try_device(std::uint32_t d) {
 
 void Replay::try_channel(std::uint32_t c) {
   ChannelState& channel = channels_[c];
-  if (channel.busy || channel.next == channel.end) return;
-  const Step step = program_.devices[channel.sender].steps[messages_[channel.next]];
+  if (channel.busy || channel.next == lists_.first[c + 1]) return;
+  const Step step = program_.devices[lists_.sender[c]].steps[lists_.positions[channel.next]];
   if (waiting_[index(step.task, step.micro_batch)] != 0) return;
   channel.busy = true;
   ready_.push_back({Start::Kind::message, c, step});
@@ -155,9 +117,9 @@ void Replay::release(TaskId task, std::uint32_t micro_batch) {
     case TaskKind::recv:
       return complete({task, micro_batch});
     case TaskKind::send:
-      return try_channel(place_[task.index()]);
+      return try_channel(lists_.channel_of[task.index()]);
     default:
-      return try_device(place_[task.index()]);
+      return try_device(lists_.device_of[task.index()]);
   }
 }
 
@@ -178,4 +140,4 @@ std::string Replay::what_waits(const Platform& platform, std::size_t limit) cons
   return tasks > shown ? text + "\n  and " + std::to_string(tasks - shown) + " more tasks" : text;
 }
 
-}  // namespace fusion::sim
+}  // namespace fusion

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/message_lists.h"
 #include "core/platform/platform.h"
 #include "core/program/program.h"
-#include "core/report/report.h"
 
-namespace fusion::sim {
+namespace fusion {
 
 /// Work that can start now: the next step of a device, or the next message of a channel.
 struct Start {
@@ -51,35 +51,32 @@ class Replay {
     bool busy = false;
   };
   struct ChannelState {
-    std::uint32_t sender = 0;       ///< index into Program::devices
-    std::size_t next = 0, end = 0;  ///< range of `messages_`
+    std::size_t next = 0;  ///< index into MessageLists::positions
     bool busy = false;
   };
   static constexpr std::uint16_t complete_ = 0xffff;
 
   void number_steps();
   void link_successors();
-  void order_messages();
   std::size_t index(TaskId task, std::uint32_t micro_batch) const { return first_[task.index()] + micro_batch; }
-  std::uint32_t instances(TaskId task) const;
+  std::uint32_t instances(TaskId task) const { return fusion::instances(program_, program_.task(task)); }
   void complete(Step);
   void release(TaskId task, std::uint32_t micro_batch);
   void try_device(std::uint32_t device);
   void try_channel(std::uint32_t channel);
 
   const Program& program_;
+  const MessageLists lists_;
   std::vector<std::size_t> first_;         ///< by task: its first step's index
   std::vector<std::uint16_t> waiting_;     ///< by step: tasks it waits for, or complete_
   std::vector<std::uint32_t> unfinished_;  ///< by task: steps not complete
   std::vector<std::uint32_t> first_successor_;
   std::vector<TaskId> successors_;
-  std::vector<std::uint32_t> place_;  ///< by task: its device's index, or a send's channel
   std::vector<Device> devices_;
   std::vector<ChannelState> channels_;
-  std::vector<std::uint32_t> messages_;  ///< by channel: positions of its sends in the sender's list
   std::vector<Start> ready_;
   std::size_t next_ready_ = 0;
   std::size_t remaining_ = 0;
 };
 
-}  // namespace fusion::sim
+}  // namespace fusion

@@ -1,0 +1,200 @@
+// The native engine against SimGrid, closed forms, and a naive division of shared links.
+#include "core/engine/native.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "core/base/error.h"
+#include "core/engine/shared_links.h"
+#include "core/plan/plan.h"
+#include "core/program/lower.h"
+#include "sim/simulate.h"
+#include "tests/support/random_program.h"
+
+namespace fusion {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr DeviceId d0(0UL), d1(1UL), d2(2UL);
+
+bool nightly() { return std::getenv("FUSION_NIGHTLY") != nullptr; }
+
+void expect_same(const Report& native, const Report& simgrid, double tolerance, int which) {
+  const auto near = [&](Seconds got, Seconds expected, const std::string& what) {
+    EXPECT_NEAR(got.value, expected.value, tolerance * simgrid.iteration.value) << what << " of run " << which;
+  };
+  near(native.iteration, simgrid.iteration, "iteration");
+  for (std::size_t d = 0; d < simgrid.devices.size(); ++d)
+    near(native.devices[d].busy, simgrid.devices[d].busy, simgrid.devices[d].name);
+  for (std::size_t l = 0; l < simgrid.links.size(); ++l)
+    near(native.links[l].busy, simgrid.links[l].busy, simgrid.links[l].from + " > " + simgrid.links[l].to);
+}
+
+/// Replays all on SimGrid and compares.
+void compare(const std::vector<RandomRun>& runs, double tolerance) {
+  std::vector<sim::Job> jobs;
+  for (const RandomRun& run : runs) jobs.push_back({&run.program, &run.platform, {}});
+  const std::vector<sim::Outcome> outcomes = sim::simulate_all(jobs, 2);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    ASSERT_TRUE(outcomes[i].report) << outcomes[i].fault;
+    expect_same(simulate_native(runs[i].program, runs[i].platform), *outcomes[i].report, tolerance,
+                static_cast<int>(i));
+  }
+}
+
+TEST(Native, AgreesWithSimGridOnRandomProgramsOverUnsharedLinks) {
+  std::mt19937_64 random(21);
+  std::vector<RandomRun> runs;
+  for (int i = 0; i < (nightly() ? 1000 : 100); ++i) runs.push_back(random_run(random, false));
+  compare(runs, 1e-9);
+}
+
+// Max-min fair shares are unique, so that two right engines differ by rounding alone.
+TEST(Native, AgreesWithSimGridOnRandomProgramsOverSharedLinks) {
+  std::mt19937_64 random(22);
+  std::vector<RandomRun> runs;
+  for (int i = 0; i < (nightly() ? 1000 : 200); ++i) runs.push_back(random_run(random, true));
+  compare(runs, 1e-6);
+}
+
+TEST(Native, AgreesWithSimGridOnPlansOfShippedPlatforms) {
+  std::vector<RandomRun> runs;
+  for (const char* platform : {"lan8", "testbed-3", "dtfm-4", "asymmetric-a40"})
+    for (const char* policy : {"equal-number", "op-fence"}) {
+      RunConfig config;
+      config.model = "gpt2";
+      config.platform = platform;
+      config.policy = policy;
+      config.devices = std::string_view(platform) == "dtfm-4" ? 16 : 0;
+      config.micro_batches = 12;
+      const Problem problem = load_problem(config);
+      const Schedule schedule = make_schedule(config, problem);
+      runs.push_back({problem.platform, lower(schedule, problem.graph, problem.costs, problem.platform)});
+    }
+  compare(runs, 1e-6);
+}
+
+TEST(Native, TheTwoLoopsAgreeWhereNothingIsShared) {
+  std::mt19937_64 random(23);
+  for (int i = 0; i < 50; ++i) {
+    RandomRun run = random_run(random, false);
+    const Report walked = simulate_native(run.program, run.platform, {NativeNetwork::ideal, true});
+    // A recv that waits for a computation is left to the event loop.
+    const TaskId last = add_compute(run.program, d0, Seconds(0));
+    MessageTasks message = add_message(run.program, d1, d0, Bytes(0));
+    run.program.tasks[message.recv.index()].after = {last};
+    const Report looped = simulate_native(run.program, run.platform, {NativeNetwork::ideal, true});
+    EXPECT_NEAR(looped.iteration.value, walked.iteration.value, 1e-12 * walked.iteration.value);
+    EXPECT_EQ(looped.timeline.size(), walked.timeline.size() + 3);
+  }
+}
+
+// Two messages of 10 MB leave a device at once, for two peers, over links of 1 MB/s that are not shared: 10 s each and
+// at once, or one after the other.
+TEST(Native, OneSendAtATimeTakesTurns) {
+  const Platform platform = make_platform({.num_devices = 3, .nic = BytesPerSecond(1e6), .shared = false});
+  Program program;
+  program.info.micro_batches = 1;
+  add_message(program, d0, d1, Bytes(10'000'000));
+  add_message(program, d0, d2, Bytes(10'000'000));
+  EXPECT_DOUBLE_EQ(native_iteration(program, platform).value, 10);
+  EXPECT_DOUBLE_EQ(native_iteration(program, platform, NativeNetwork::no_share).value, 10);
+  EXPECT_DOUBLE_EQ(native_iteration(program, platform, NativeNetwork::one_send).value, 20);
+}
+
+// The same over one shared NIC: each gets 0.5 MB/s, so both take 20 s; without sharing 10 s.
+TEST(Native, ASharedNicIsDivided) {
+  const Platform platform = make_platform({.num_devices = 3, .nic = BytesPerSecond(1e6)});
+  Program program;
+  program.info.micro_batches = 1;
+  add_message(program, d0, d1, Bytes(10'000'000));
+  add_message(program, d0, d2, Bytes(10'000'000));
+  EXPECT_DOUBLE_EQ(native_iteration(program, platform).value, 20);
+  EXPECT_DOUBLE_EQ(native_iteration(program, platform, NativeNetwork::no_share).value, 10);
+}
+
+TEST(Native, RefusesAStuckProgramInEitherLoop) {
+  for (const bool shared : {false, true}) {
+    const Platform platform = make_platform({.num_devices = 2, .shared = shared});
+    Program program;
+    program.info.micro_batches = 1;
+    const TaskId first = add_compute(program, d0, Seconds(1));
+    const MessageTasks message = add_message(program, d1, d0, Bytes(7), {});
+    add_message(program, d0, d1, Bytes(9), {first});
+    const TaskId never = add_compute(program, d1, Seconds(1));
+    program.tasks[message.send.index()].after = {never};
+    program.tasks[never.index()].after = {message.send};
+    EXPECT_THAT([&] { simulate_native(program, platform); },
+                ThrowsMessage<RuntimeFault>(AllOf(HasSubstr("with work left"), HasSubstr("7 bytes"))));
+  }
+}
+
+TEST(Native, UnknownNetworkShowsTheValidOnes) {
+  EXPECT_THAT([] { find_native_network("idel"); }, ThrowsMessage<InputError>(HasSubstr("did you mean \"ideal\"")));
+}
+
+/// Rates by raising all together in small turns of the textbook: find the tightest link, fix its messages, go on.
+std::vector<double> naive_rates(const Platform& platform, const std::vector<Route>& routes,
+                                const std::vector<bool>& active) {
+  std::vector<double> rates(routes.size(), 0), left;
+  std::vector<bool> open = active;
+  for (const Link& link : platform.links) left.push_back(link.bandwidth.value);
+  while (std::ranges::count(open, true) > 0) {
+    double least = std::numeric_limits<double>::infinity();
+    const auto share = [&](LinkId id) {
+      const auto crosses = [&](std::size_t f) {
+        return open[f] && std::ranges::find(routes[f], id) != routes[f].end();
+      };
+      int users = 0;
+      for (std::size_t f = 0; f < routes.size(); ++f) users += crosses(f) ? 1 : 0;
+      return users == 0 ? std::numeric_limits<double>::infinity() : left[id.index()] / users;
+    };
+    for (std::size_t l = 0; l < left.size(); ++l) least = std::min(least, share(LinkId(l)));
+    std::vector<std::size_t> fixed;
+    for (std::size_t f = 0; f < routes.size(); ++f)
+      if (open[f] && std::ranges::any_of(routes[f], [&](LinkId id) { return share(id) <= least * (1 + 1e-12); }))
+        fixed.push_back(f);
+    for (const std::size_t f : fixed) {
+      open[f] = false;
+      rates[f] = least;
+      for (const LinkId id : routes[f]) left[id.index()] -= least;
+    }
+  }
+  return rates;
+}
+
+TEST(SharedLinks, RatesFollowTheTextbookThroughStartsAndEnds) {
+  std::mt19937_64 random(31);
+  for (int round = 0; round < 40; ++round) {
+    Platform platform = make_platform({.num_devices = 8, .num_sites = 2});
+    for (Link& link : platform.links) link.bandwidth = BytesPerSecond(std::uniform_real_distribution(1.0, 9.0)(random));
+    std::vector<Route> routes;
+    for (std::size_t i = 0; i < 8; ++i)
+      for (std::size_t j = 0; j < 8; ++j)
+        if (i != j) routes.push_back(route(platform, DeviceId(i), DeviceId(j)));
+    SharedLinks links(platform, routes, true);
+    std::vector<bool> active(routes.size());
+    std::vector<double> end_s(routes.size());
+    constexpr double bytes = 1e9;  // so much that what has been sent meanwhile is not seen
+    for (int event = 0; event < 60; ++event) {
+      const auto f = static_cast<std::uint32_t>(random() % routes.size());
+      active[f] ? links.end(f) : links.start(f, bytes, 0);
+      active[f] = !active[f];
+      for (const auto& [channel, when] : links.settle(0)) end_s[channel] = when;
+      const std::vector<double> expected = naive_rates(platform, routes, active);
+      for (std::size_t each = 0; each < routes.size(); ++each) {
+        if (!active[each]) continue;
+        ASSERT_NEAR(bytes / end_s[each], expected[each], 1e-9 * expected[each]) << round << " " << event;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fusion
