@@ -77,7 +77,8 @@ class Transport {
   virtual void set_deadline(Seconds) = 0;
 
   /// This rank can't go on: tells the others `code` and why. Every wait of theirs then throws what stands for that code
-  /// (InputError, Infeasible, RuntimeFault), naming this rank. Returns once they have heard it, or after a second.
+  /// (InputError, Infeasible, RuntimeFault), naming this rank. Returns once they have heard it, or after a second; at
+  /// once where the run has failed already.
   virtual void abort(ExitCode code, const std::string& reason) = 0;
 
   /// Messages that ended at this rank since the last call.

@@ -74,21 +74,30 @@ std::optional<Failure> Mailbox::failure() const {
   return failure_;
 }
 
+bool Mailbox::has_thrown() const {
+  const std::lock_guard lock(mutex_);
+  return has_thrown_;
+}
+
 void Mailbox::throw_if_failed(const std::string& waiter) {
   for (const auto& [peer, since] : silent_since_)
     if (!failure_ && clock_.now() >= since + deadline_)
       failure_ = Failure{ExitCode::peer_lost,
                          rank_name(peer) + " has not been heard of for " + format(deadline_) + ", the deadline"};
-  if (failure_) throw_failure(*failure_, waiter);
+  if (!failure_) return;
+  has_thrown_ = true;
+  throw_failure(*failure_, waiter);
 }
 
 void Mailbox::wait(Lock& lock, std::optional<Seconds> until) {
   for (const auto& [peer, since] : silent_since_)
     until = std::min(until.value_or(since + deadline_), since + deadline_);
+  ++num_waiting_;
   if (until)
     changed_.wait_until(lock, clock_.at(*until));
   else
     changed_.wait(lock);
+  --num_waiting_;
 }
 
 std::optional<std::vector<std::byte>> Mailbox::take(std::deque<Parcel>& parcels) const {

@@ -1,6 +1,7 @@
 // What has arrived at one rank and nobody has taken yet, and why no more will come. Both transports wait here.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -50,6 +51,8 @@ class Mailbox {
   void wait_for(const std::function<bool()>& done, std::optional<Seconds> look_again, const std::string& waiter);
 
   std::optional<Failure> failure() const;
+  bool has_thrown() const;  ///< whether a wait has thrown the failure
+  bool is_waited_for() const { return num_waiting_ > 0; }
   std::vector<Transfer> take_transfers();  ///< those whose end has passed
   const RunClock& clock() const { return clock_; }
 
@@ -72,6 +75,8 @@ class Mailbox {
   std::set<int> ended_;
   std::map<int, Seconds> silent_since_;
   std::optional<Failure> failure_;
+  bool has_thrown_ = false;
+  std::atomic<int> num_waiting_ = 0;
   Seconds deadline_{10};
 };
 

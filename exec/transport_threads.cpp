@@ -63,7 +63,7 @@ class ThreadTransport final : public Transport {
   void set_deadline(Seconds deadline) override { mine().set_deadline(deadline); }
 
   void abort(ExitCode code, const std::string& reason) override {
-    check_here();
+    if (mine().failure()) return;
     leave([&](Mailbox& other) { other.fail({code, "rank " + std::to_string(rank_) + ": " + reason}); });
   }
 

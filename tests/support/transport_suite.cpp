@@ -18,6 +18,14 @@ MessageTag tag_of(std::size_t i, std::int64_t step = 7) {
   return {static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i % 3), step};
 }
 
+/// Nobody goes on before all have come here.
+void meet(Transport& t) {
+  for (int peer = 0; peer < t.num_ranks(); ++peer)
+    if (peer != t.rank()) t.send(peer, {control_channel, 0, 0}, {});
+  for (int peer = 0; peer < t.num_ranks(); ++peer)
+    if (peer != t.rank()) t.receive(peer, {control_channel, 0, 0}, "all to meet");
+}
+
 /// Those of one case; what others of the suite left is dropped.
 std::vector<Transfer> transfers_of(Transport& t, std::int64_t step) {
   auto transfers = t.take_transfers();
@@ -110,6 +118,7 @@ void flush_waits_for_the_arrival(Transport& t) {
   for (std::size_t i = 0; i < 5; ++i) expect_message(t, previous(t), tag_of(i, step), 3'000'000, i);
   for (const Transfer& transfer : transfers_of(t, step))
     expect(transfer.end.value <= others_s + clocks_differ_s, "flush returned before a message had arrived");
+  meet(t);
 }
 
 void transfers_record_what_arrived(Transport& t) {

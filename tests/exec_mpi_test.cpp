@@ -1,0 +1,160 @@
+// Ranks as processes: the transport's cases over MPI, and what is left when a rank dies, freezes or gives up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "tests/support/mpi_job.h"
+
+namespace fusion::exec {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string program = FUSION_TRANSPORT_RANK;
+constexpr auto limit = 60s;  ///< of a run that hangs: no test passes or fails by being quicker than that
+const std::vector<std::string> over_tcp = {"--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"};
+
+bool nightly() { return std::getenv("FUSION_NIGHTLY") != nullptr; }
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST(MpiTransport, PassesTheSuite) {
+  for (const int num_ranks : {2, 4}) {
+    MpiJob job(num_ranks, {program, "suite"});
+    EXPECT_EQ(job.wait(limit), 0) << job.output();
+  }
+}
+
+TEST(MpiTransport, PassesTheSuiteOverTcp) {
+  MpiJob job(3, {program, "suite"}, over_tcp);
+  EXPECT_EQ(job.wait(limit), 0) << job.output();
+}
+
+TEST(MpiTransport, TakesTheTimesOfItsLinks) {
+  MpiJob job(2, {program, "shaped"});
+  EXPECT_EQ(job.wait(limit), 0) << job.output();
+}
+
+TEST(Golden, G18_AMessageOf2To31BytesIsDelivered) {
+  if (!nightly()) GTEST_SKIP() << "needs 4 GiB of memory; set FUSION_NIGHTLY=1";
+  MpiJob job(2, {program, "large", "2147483648"});
+  EXPECT_EQ(job.wait(limit), 0) << job.output();
+  std::cout << job.output();
+}
+
+TEST(MpiTransport, ARankThatEndsFailsWhoWaitsForIt) {
+  MpiJob job(2, {program, "end"});
+  EXPECT_EQ(job.wait(limit), 6) << job.output();
+  EXPECT_THAT(job.output(), HasSubstr("rank 0, waiting for x from rank 1: rank 1 has ended"));
+  EXPECT_EQ(job.exit_codes()[1], 0);
+}
+
+TEST(MpiTransport, AnAbortTellsTheOthersWhy) {
+  MpiJob job(3, {program, "abort"});
+  EXPECT_EQ(job.wait(limit), 3) << job.output();
+  EXPECT_THAT(job.output(), HasSubstr("rank 1: data.txt: is empty"));
+  for (const auto code : job.exit_codes()) EXPECT_EQ(code, 3) << job.output();
+}
+
+struct Fault {
+  std::string verb = "ring";
+  int signal = SIGKILL, num_ranks = 4, victim = 2;
+  std::chrono::milliseconds moment = 300ms;
+  double deadline_s = 0;  ///< 0: the default
+  std::vector<std::string> flags;
+};
+
+/// Hits one rank; all others must exit 6 and name it, mpirun must end and nobody stay. How long mpirun took.
+double hit(const Fault& fault) {
+  std::vector<std::string> command = {program, fault.verb, "{folder}"};
+  if (fault.deadline_s > 0) command.push_back(std::to_string(fault.deadline_s));
+  MpiJob job(fault.num_ranks, command, fault.flags);
+  const auto pids = job.pids();
+  std::this_thread::sleep_for(fault.moment);
+  const auto start = std::chrono::steady_clock::now();
+  ::kill(pids[static_cast<std::size_t>(fault.victim)], fault.signal);
+  EXPECT_EQ(job.wait(limit), fault.signal == SIGKILL ? 137 : 6) << job.output();
+  const double took_s = seconds_since(start);
+  const auto codes = job.exit_codes();
+  for (int rank = 0; rank < fault.num_ranks; ++rank) {
+    if (rank == fault.victim) continue;
+    // mpirun may kill the wrapper between the end of its rank and its note of it; what the rank said last stands then.
+    const auto code = codes[static_cast<std::size_t>(rank)];
+    const bool said = job.output().find("[rank " + std::to_string(rank) + ", exit 6]") != std::string::npos;
+    EXPECT_TRUE(code ? *code == 6 : said) << "rank " << rank << "\n" << job.output();
+    EXPECT_THAT(job.output(), HasSubstr("rank " + std::to_string(rank) + ", "));
+  }
+  EXPECT_THAT(job.output(), HasSubstr("rank " + std::to_string(fault.victim)));
+  EXPECT_THAT(job.orphans(), testing::IsEmpty());
+  return took_s;
+}
+
+TEST(MpiTransport, ADeadRankEndsTheRun) { hit({}); }
+
+TEST(MpiTransport, ADeadRankEndsTheRunOverTcp) {
+  Fault fault;
+  fault.flags = over_tcp;
+  hit(fault);
+}
+
+TEST(MpiTransport, ADeadRankEndsOneThatComputes) {
+  Fault fault;
+  fault.verb = "busy";
+  hit(fault);
+}
+
+/// As if each rank were on a machine of its own: only the launcher and the heartbeats tell.
+TEST(MpiTransport, ADeadRankOnAnotherMachineEndsTheRun) {
+  Fault fault;
+  fault.num_ranks = 3;
+  fault.flags = {"-x", "FUSION_TEST_REMOTE=1"};
+  hit(fault);
+}
+
+TEST(MpiTransport, AFrozenRankEndsTheRun) {
+  Fault fault;
+  fault.signal = SIGSTOP;
+  fault.num_ranks = 3;
+  fault.deadline_s = 1;
+  hit(fault);
+}
+
+TEST(MpiTransport, Survives50Kills) {
+  if (!nightly()) GTEST_SKIP() << "takes minutes; set FUSION_NIGHTLY=1";
+  std::mt19937_64 generator(50);
+  double longest_s = 0;
+  for (int i = 0; i < 50; ++i) {
+    Fault fault;
+    fault.victim = static_cast<int>(generator() % 4);
+    fault.moment = std::chrono::milliseconds(generator() % 700);
+    if (i % 5 == 0) fault.flags = over_tcp;
+    longest_s = std::max(longest_s, hit(fault));
+  }
+  std::cout << "50 kills: mpirun ended after at most " << longest_s << " s\n";
+  EXPECT_LT(longest_s, 5);
+}
+
+TEST(MpiTransport, Survives10Freezes) {
+  if (!nightly()) GTEST_SKIP() << "takes minutes; set FUSION_NIGHTLY=1";
+  std::mt19937_64 generator(10);
+  double longest_s = 0;
+  for (int i = 0; i < 10; ++i) {
+    Fault fault;
+    fault.signal = SIGSTOP;
+    fault.victim = static_cast<int>(generator() % 4);
+    fault.moment = std::chrono::milliseconds(generator() % 700);
+    fault.deadline_s = 2;
+    longest_s = std::max(longest_s, hit(fault));
+  }
+  std::cout << "10 freezes, deadline 2 s: mpirun ended after at most " << longest_s << " s\n";
+}
+
+}  // namespace
+}  // namespace fusion::exec
