@@ -1,4 +1,8 @@
 // fusion-exec train: runs a plan with real numbers, under mpirun or as threads of this process.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <array>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -44,6 +48,15 @@ auto parsed(std::string_view flag, const std::string& text, Parse parse) {
   } catch (const std::invalid_argument& fault) {
     throw InputError("", flag, fault.what());
   }
+}
+
+/// Tells a checkpoint of another model.
+std::string model_hash(const Graph& graph) {
+  const std::string text = write_graph(graph);
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%016llx",
+                static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
+  return digits.data();
 }
 
 TrainOptions train_options(const Options& options, const Plan& plan, const Program& program) {
@@ -237,7 +250,9 @@ void declare_train(CLI::App& app) {
       "  mpirun -np 4 fusion-exec train --plan schedule.json --data text:book.txt --steps 1000 \\\n"
       "    --checkpoint run1 --checkpoint-every 100 --resume\n"
       "  fusion-exec launch --plan schedule.json …        prints the whole mpirun line, with the flags that matter\n"
-      "SIGTERM, SIGINT and SIGUSR1 end the run after its step, with a checkpoint where --checkpoint is given.");
+      "SIGTERM, SIGINT and SIGUSR1 end the run after its step, with a checkpoint where --checkpoint is given. Under "
+      "mpirun\n"
+      "send SIGUSR1 to mpirun, or SIGTERM to the script that launch writes: mpirun ends a job at once on the others.");
   command->callback([options] { train(*options); });
 }
 

@@ -99,33 +99,49 @@ std::string hostfile_of(const Launch& launch) {
   return text;
 }
 
+namespace {
+
+/// mpirun itself ends a job within a second of SIGTERM or SIGINT, but passes SIGUSR1 on: so the script translates.
+/// setsid keeps the terminal's Ctrl-C from it.
+std::string translated(const std::string& line) {
+  return "setsid " + line +
+         " \"$@\" &\n"
+         "run=$!\n"
+         "trap 'kill -USR1 $run' TERM INT USR1\n"
+         "wait $run\n"
+         "code=$?\n"
+         "while kill -0 $run 2>/dev/null; do wait $run; code=$?; done\n"
+         "exit $code\n";
+}
+
+}  // namespace
+
 std::string run_script(const Launch& launch, const std::string& hostfile) {
-  return "#!/bin/sh\n# Written by fusion-exec launch. kill -USR1 of mpirun ends the run after its step.\nexec " +
-         mpirun_line(launch, hostfile) + " \"$@\"\n";
+  return "#!/bin/sh\n"
+         "# Written by fusion-exec launch. SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 end the run after its step, with a "
+         "checkpoint.\n" +
+         translated(mpirun_line(launch, hostfile));
 }
 
 std::string sbatch_script(const Launch& launch) {
   Launch inside = launch;
   inside.as_root = false;
   inside.hosts.clear();
-  inside.cores = launch.num_ranks;  // Slurm gives a core to each
-  const long minutes = (launch.timeout_s + 59) / 60;
+  inside.cores = launch.num_ranks;  // Slurm gives cores to each
+  const std::string tasks = std::to_string(launch.num_ranks);
+  const std::string minutes = std::to_string((launch.timeout_s + 59) / 60);
   return "#!/bin/bash\n"
          "# Written by fusion-exec launch: sbatch job.sbatch\n"
          "#SBATCH --job-name=fusion-exec\n"
          "#SBATCH --ntasks=" +
-         std::to_string(launch.num_ranks) +
+         tasks +
          "\n"
          "#SBATCH --cpus-per-task=2   # one computes, one communicates\n"
          "#SBATCH --time=" +
-         std::to_string(minutes) +
+         minutes +
          "\n"
          "#SBATCH --signal=B:USR1@120\n" +
-         mpirun_line(inside, "") +
-         " \"$@\" &\n"
-         "run=$!\n"
-         "trap 'kill -USR1 $run' USR1\n"
-         "wait $run || { [ -d /proc/$run ] && wait $run; }\n";
+         translated(mpirun_line(inside, ""));
 }
 
 std::vector<std::string> preflight() {

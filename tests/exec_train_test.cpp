@@ -1,0 +1,257 @@
+// fusion-exec as its users meet it, by threads and by mpirun: exit codes, reports, resumes, kills.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "core/base/file.h"
+#include "core/report/report.h"
+#include "exec/checkpoint.h"
+#include "exec/launch_flags.h"
+#include "tests/support/run_program.h"
+
+namespace fusion {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::HasSubstr;
+
+const std::string program = FUSION_EXEC_PROGRAM;
+const std::string small_run =
+    " train --model mlp --platform lan4 --policy equal-compute --micro-batch 2 --micro-batches 4 "
+    "--data synthetic --backend eigen ";
+
+Outcome fusion_exec(const std::string& arguments) { return run_program(program + " " + arguments); }
+
+std::string mpirun(int ranks) {
+  std::string line = "mpirun --timeout 60 -np " + std::to_string(ranks) + " " + exec::oversubscribe_flag;
+  if (::geteuid() == 0) line += " " + exec::root_flag;
+  for (const std::string& flag : exec::mpirun_flags()) line += " " + flag;
+  return line + " " + program + " ";
+}
+
+class Train : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  TemporaryFolder folder_;
+};
+
+std::vector<double> losses_in(const std::string& report) { return read_report(report).loss; }
+
+TEST_F(Train, EveryCommandTeaches) {
+  for (const char* command : {"", "train", "launch", "profile", "probe"}) {
+    const Outcome outcome = fusion_exec(std::string(command) + " --help");
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_THAT(outcome.out, HasSubstr("Example")) << command;
+  }
+}
+
+TEST_F(Train, ThreadsAndProcessesGiveTheSameLossesAndAReportThatCompares) {
+  const std::string common = small_run + "--steps 3 ";
+  const Outcome threads = fusion_exec(common + "--report " + path("t.json") + " --timeline " + path("trace.json") +
+                                      " --jsonl " + path("t.jsonl"));
+  ASSERT_EQ(threads.exit_code, 0) << threads.err;
+  EXPECT_THAT(threads.err, HasSubstr("4 ranks run as threads"));
+  EXPECT_THAT(threads.err, HasSubstr("step 3/3"));
+  const Outcome processes = run_program(mpirun(4) + common + "--shape --report " + path("p.json"));
+  ASSERT_EQ(processes.exit_code, 0) << processes.err;
+  EXPECT_EQ(losses_in(path("p.json")), losses_in(path("t.json")));
+
+  const Report report = read_report(path("t.json"));
+  EXPECT_EQ(report.engine, "threads");
+  EXPECT_EQ(read_report(path("p.json")).engine, "mpi");
+  EXPECT_EQ(report.loss.size(), 3U);
+  for (const LinkReport& link : report.links) EXPECT_EQ(link.bytes, link.dense_bytes) << link.from << ' ' << link.to;
+  std::ifstream lines(path("t.jsonl"));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) EXPECT_EQ(json::parse(line).at("step"), count + 1);
+  EXPECT_EQ(count, 3);
+  // One event per step of the program and two per message, on any device.
+  const json trace = json::parse(read_text(path("trace.json")));
+  const auto slices = std::ranges::count_if(trace.at("traceEvents"), [](const json& e) { return e.at("ph") == "X"; });
+  EXPECT_GE(slices, 4 * 4 * 2);
+}
+
+TEST_F(Train, GoesOnOnAnotherNumberOfRanksToTheSameBits) {
+  ASSERT_EQ(fusion_exec(small_run + "--devices 1 --steps 6 --report " + path("whole.json")).exit_code, 0);
+  const std::string checkpoint = "--checkpoint " + path("run") + " --resume ";
+  ASSERT_EQ(fusion_exec(small_run + checkpoint + "--devices 3 --steps 2 --report " + path("a.json")).exit_code, 0);
+  ASSERT_EQ(fusion_exec(small_run + checkpoint + "--steps 6 --report " + path("b.json")).exit_code, 0);
+  std::vector<double> parts = losses_in(path("a.json"));
+  for (const double loss : losses_in(path("b.json"))) parts.push_back(loss);
+  EXPECT_EQ(parts, losses_in(path("whole.json")));
+  const Outcome again = fusion_exec(small_run + "--steps 9 --checkpoint " + path("run"));
+  EXPECT_EQ(again.exit_code, 3);
+  EXPECT_THAT(again.err, HasSubstr("--resume"));
+}
+
+TEST_F(Train, BadInputExitsThreeAndSaysWhatIsRight) {
+  const auto expect = [](const std::string& arguments, int code, const char* says) {
+    const Outcome outcome = fusion_exec(arguments);
+    EXPECT_EQ(outcome.exit_code, code) << arguments << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(says)) << arguments;
+  };
+  expect("trian", 2, "did you mean \"train\"");
+  expect("train --data synthetic --steps 1", 2, "--plan");
+  expect(small_run + "--steps 1 --stpes 2", 2, "did you mean \"--steps\"");
+  expect(small_run + "--steps 1 --backend trch", 3, "\"torch\"");
+  expect(small_run + "--steps 1 --backend eigen,eigen", 3, "2 backends for 4 ranks");
+  expect(small_run + "--steps 1 --deadline 5", 3, "--deadline");
+  expect(small_run + "--steps 1 --precision fp16", 3, "not executed yet");
+  expect("train --model mlp --platform lan4 --steps 1 --data synthetc", 3, "did you mean \"synthetic\"");
+}
+
+TEST_F(Train, LaunchPrintsALineThatRuns) {
+  const std::string sim = FUSION_SIM_PROGRAM;
+  ASSERT_EQ(
+      run_program(sim + " plan --model mlp --platform lan4 --policy equal-compute --devices 2 -o " + path("s.json"))
+          .exit_code,
+      0);
+  const std::string words = "launch --plan " + path("s.json") + " -o " + path("out");
+  const Outcome launch = fusion_exec(words + " -- --data synthetic --steps 1 --backend eigen");
+  ASSERT_EQ(launch.exit_code, 0) << launch.err;
+  EXPECT_THAT(launch.out, HasSubstr("mpirun -np 2 --timeout 86400"));
+  const Outcome run = run_program(path("out") + "/run --quiet --report " + path("r.json"));
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(losses_in(path("r.json")).size(), 1U);
+  EXPECT_THAT(read_text(path("out") + "/job.sbatch"), HasSubstr("#SBATCH --ntasks=2"));
+  EXPECT_EQ(fusion_exec(words + " -- --data synthetic --stps 1").exit_code, 2);
+  const Outcome hosts = fusion_exec("launch --plan " + path("s.json") + " --hosts b,a -o " + path("out") +
+                                    " -- --data synthetic --steps 1");
+  EXPECT_EQ(hosts.exit_code, 0) << hosts.err;
+  EXPECT_EQ(read_text(path("out") + "/hostfile"), "b slots=1\na slots=1\n");
+  EXPECT_THAT(hosts.err, HasSubstr("btl_tcp_if_include"));
+}
+
+TEST_F(Train, ProfileTimesEveryOpThatComputes) {
+  const Outcome outcome = fusion_exec(
+      "profile --model mlp --micro-batch 2 --repeats 2 --backend eigen --json --gpu '' -o " + path("p.json"));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json profile = json::parse(read_text(path("p.json")));
+  EXPECT_EQ(profile.at("ops").size(), 9U);  // flatten, 4 linear, 3 relu, loss
+  for (const json& op : profile.at("ops")) EXPECT_GT(op.at("forward_s").get<double>(), 0) << op;
+}
+
+/// A program of its own process group, so that a kill reaches what it started.
+class Background {
+ public:
+  explicit Background(const std::string& command) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::setpgid(0, 0);
+    ::execl("/bin/sh", "sh", "-c", ("exec " + command + " >/dev/null 2>&1").c_str(), nullptr);
+    ::_exit(127);
+  }
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  ~Background() {
+    if (pid_ > 0) ::kill(-pid_, SIGKILL), ::waitpid(pid_, nullptr, 0);
+  }
+  void signal(int number) const { ::kill(pid_, number); }
+  /// Exit code, or minus the signal that ended it.
+  int wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+/// Waits until `done`, a minute at most.
+template <class Done>
+bool eventually(Done done) {
+  for (int i = 0; i < 6000 && !done(); ++i) std::this_thread::sleep_for(10ms);
+  return done();
+}
+
+int steps_in(const std::string& directory) {
+  std::vector<std::string> refused;
+  const auto newest = exec::newest_checkpoint(directory, refused);
+  return newest ? std::stoi(newest->filename().string().substr(5)) : 0;
+}
+
+TEST_F(Train, AskedToStopItFinishesItsStepAndWritesACheckpoint) {
+  const std::string arguments = small_run + "--steps 1000000 --checkpoint " + path("run") + " --jsonl " + path("log");
+  const auto started = [&] { return fs::exists(path("log")) && fs::file_size(path("log")) > 0; };
+  {
+    Background run(program + arguments);
+    ASSERT_TRUE(eventually(started));
+    run.signal(SIGTERM);
+    EXPECT_EQ(run.wait(), 0);
+  }
+  const int steps = steps_in(path("run"));
+  EXPECT_GT(steps, 0);
+  fs::remove(path("log"));
+  Background run(mpirun(4) + arguments + " --resume");
+  ASSERT_TRUE(eventually(started));
+  run.signal(SIGUSR1);
+  EXPECT_EQ(run.wait(), 0);
+  EXPECT_GT(steps_in(path("run")), steps);
+}
+
+/// Processes of this test that run `program`, by the folder in their arguments.
+std::vector<pid_t> ranks_of(const std::string& folder) {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    if (line.starts_with(program) && line.find(folder) != std::string::npos)
+      found.push_back(std::stoi(entry.path().filename().string()));
+  }
+  return found;
+}
+
+TEST_F(Train, ARankThatDiesEndsTheOthersWithSix) {
+  const std::string code_file = path("code.");
+  const std::string wrapped =
+      "sh -c 'trap \"\" TERM; \"$0\" \"$@\"; echo $? > " + code_file + "$OMPI_COMM_WORLD_RANK' ";
+  std::string line = mpirun(3);
+  line.insert(line.rfind(program), wrapped);
+  Background run(line + small_run + "--devices 3 --steps 1000000 --jsonl " + path("log"));
+  ASSERT_TRUE(eventually([&] { return fs::exists(path("log")) && fs::file_size(path("log")) > 0; }));
+  const std::vector<pid_t> ranks = ranks_of(path("log"));
+  ASSERT_EQ(ranks.size(), 3U);
+  ::kill(ranks.back(), SIGKILL);
+  run.wait();
+  ASSERT_TRUE(eventually([&] { return ranks_of(path("log")).empty(); })) << "orphans";
+  int lost = 0;
+  for (int rank = 0; rank < 3; ++rank) {
+    std::ifstream file(code_file + std::to_string(rank));
+    int code = -1;
+    if (file >> code && code == 6) ++lost;
+  }
+  EXPECT_EQ(lost, 2);
+}
+
+/// The directory always holds the last complete step, whenever the run is killed.
+TEST_F(Train, Golden_G19_KillsWhileCheckpointsAreWritten) {
+  const int kills = std::getenv("FUSION_NIGHTLY") != nullptr ? 100 : 5;
+  std::mt19937 random(19);
+  int before = 0;
+  for (int i = 0; i < kills; ++i) {
+    Background run(program + small_run + "--devices 2 --steps 1000000 --checkpoint-every 1 --resume --checkpoint " +
+                   path("run") + " --jsonl " + path("log"));
+    const int target = before + 1;
+    ASSERT_TRUE(eventually([&] { return steps_in(path("run")) >= target; })) << "kill " << i;
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 50));
+    run.signal(SIGKILL);
+    run.wait();
+    const int after = steps_in(path("run"));
+    EXPECT_GE(after, target);
+    before = after;
+  }
+}
+
+}  // namespace
+}  // namespace fusion
