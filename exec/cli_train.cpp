@@ -213,6 +213,7 @@ void declare_optimizer(CLI::App& command, OptimizerSettings& settings) {
 
 void declare_train(CLI::App& app) {
   CLI::App* command = app.add_subcommand("train", "train a network as a plan says, on MPI ranks or on threads");
+  command->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // what run scripts are given wins
   const auto options = std::make_shared<Options>();
   options->plan.declare(*command);
   command->add_option("--data", options->data, data_help())->required()->type_name("SOURCE");

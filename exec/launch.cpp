@@ -47,7 +47,8 @@ std::vector<std::string> mpirun_words(const Launch& launch, const std::string& h
   std::vector<std::string> words = {"mpirun", "-np", std::to_string(launch.num_ranks), "--timeout",
                                     std::to_string(launch.timeout_s)};
   if (!hostfile.empty()) words.insert(words.end(), {"--hostfile", hostfile});
-  for (std::string& flag : mpirun_flags()) words.push_back(std::move(flag));
+  for (std::string& flag : mpirun_flags(static_cast<int>(most_ranks_on_a_host(launch))))
+    words.push_back(std::move(flag));
   if (!launch.interface.empty()) words.insert(words.end(), {"--mca", "btl_tcp_if_include", launch.interface});
   if (most_ranks_on_a_host(launch) > launch.cores) words.push_back(oversubscribe_flag);
   if (launch.as_root) words.push_back(root_flag);

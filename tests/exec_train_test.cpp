@@ -27,22 +27,68 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 const std::string program = FUSION_EXEC_PROGRAM;
-const std::string small_run =
-    " train --model mlp --platform lan4 --policy equal-compute --micro-batch 2 --micro-batches 4 "
-    "--data synthetic --backend eigen ";
+/// A perceptron of a few hundred parameters.
+constexpr const char* network = R"(
+name = "small"
+[[op]]
+name = "x"
+kind = "input"
+shape = "[B, 6]"
+[[op]]
+name = "a"
+kind = "linear"
+inputs = ["x"]
+out_features = 8
+[[op]]
+name = "a.relu"
+kind = "relu"
+inputs = ["a"]
+[[op]]
+name = "b"
+kind = "linear"
+inputs = ["a.relu"]
+out_features = 8
+[[op]]
+name = "b.relu"
+kind = "relu"
+inputs = ["b"]
+[[op]]
+name = "c"
+kind = "linear"
+inputs = ["b.relu"]
+out_features = 8
+[[op]]
+name = "out"
+kind = "linear"
+inputs = ["c"]
+out_features = 5
+[[op]]
+name = "label"
+kind = "label"
+shape = "[B]"
+[[op]]
+name = "loss"
+kind = "cross_entropy"
+inputs = ["out", "label"]
+)";
 
 Outcome fusion_exec(const std::string& arguments) { return run_program(program + " " + arguments); }
 
 std::string mpirun(int ranks) {
   std::string line = "mpirun --timeout 60 -np " + std::to_string(ranks) + " " + exec::oversubscribe_flag;
   if (::geteuid() == 0) line += " " + exec::root_flag;
-  for (const std::string& flag : exec::mpirun_flags()) line += " " + flag;
+  for (const std::string& flag : exec::mpirun_flags(ranks)) line += " " + flag;
   return line + " " + program + " ";
 }
 
 class Train : public testing::Test {
  protected:
+  Train() { write_text(path("small.toml"), network); }
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  std::string small_run() const {
+    return " train --model " + path("small.toml") +
+           " --platform lan4 --policy equal-number --micro-batch 2 --micro-batches 4 --data synthetic --backend eigen ";
+  }
   TemporaryFolder folder_;
 };
 
@@ -57,7 +103,7 @@ TEST_F(Train, EveryCommandTeaches) {
 }
 
 TEST_F(Train, ThreadsAndProcessesGiveTheSameLossesAndAReportThatCompares) {
-  const std::string common = small_run + "--steps 3 ";
+  const std::string common = small_run() + "--steps 3 ";
   const Outcome threads = fusion_exec(common + "--report " + path("t.json") + " --timeline " + path("trace.json") +
                                       " --jsonl " + path("t.jsonl"));
   ASSERT_EQ(threads.exit_code, 0) << threads.err;
@@ -83,14 +129,14 @@ TEST_F(Train, ThreadsAndProcessesGiveTheSameLossesAndAReportThatCompares) {
 }
 
 TEST_F(Train, GoesOnOnAnotherNumberOfRanksToTheSameBits) {
-  ASSERT_EQ(fusion_exec(small_run + "--devices 1 --steps 6 --report " + path("whole.json")).exit_code, 0);
+  ASSERT_EQ(fusion_exec(small_run() + "--devices 1 --steps 6 --report " + path("whole.json")).exit_code, 0);
   const std::string checkpoint = "--checkpoint " + path("run") + " --resume ";
-  ASSERT_EQ(fusion_exec(small_run + checkpoint + "--devices 3 --steps 2 --report " + path("a.json")).exit_code, 0);
-  ASSERT_EQ(fusion_exec(small_run + checkpoint + "--steps 6 --report " + path("b.json")).exit_code, 0);
+  ASSERT_EQ(fusion_exec(small_run() + checkpoint + "--devices 3 --steps 2 --report " + path("a.json")).exit_code, 0);
+  ASSERT_EQ(fusion_exec(small_run() + checkpoint + "--steps 6 --report " + path("b.json")).exit_code, 0);
   std::vector<double> parts = losses_in(path("a.json"));
   for (const double loss : losses_in(path("b.json"))) parts.push_back(loss);
   EXPECT_EQ(parts, losses_in(path("whole.json")));
-  const Outcome again = fusion_exec(small_run + "--steps 9 --checkpoint " + path("run"));
+  const Outcome again = fusion_exec(small_run() + "--steps 9 --checkpoint " + path("run"));
   EXPECT_EQ(again.exit_code, 3);
   EXPECT_THAT(again.err, HasSubstr("--resume"));
 }
@@ -103,11 +149,11 @@ TEST_F(Train, BadInputExitsThreeAndSaysWhatIsRight) {
   };
   expect("trian", 2, "did you mean \"train\"");
   expect("train --data synthetic --steps 1", 2, "--plan");
-  expect(small_run + "--steps 1 --stpes 2", 2, "did you mean \"--steps\"");
-  expect(small_run + "--steps 1 --backend trch", 3, "\"torch\"");
-  expect(small_run + "--steps 1 --backend eigen,eigen", 3, "2 backends for 4 ranks");
-  expect(small_run + "--steps 1 --deadline 5", 3, "--deadline");
-  expect(small_run + "--steps 1 --precision fp16", 3, "not executed yet");
+  expect(small_run() + "--steps 1 --stpes 2", 2, "did you mean \"--steps\"");
+  expect(small_run() + "--steps 1 --backend trch", 3, "\"torch\"");
+  expect(small_run() + "--steps 1 --backend eigen,eigen", 3, "2 backends for 4 ranks");
+  expect(small_run() + "--steps 1 --deadline 5", 3, "--deadline");
+  expect(small_run() + "--steps 1 --precision fp16", 3, "not executed yet");
   expect("train --model mlp --platform lan4 --steps 1 --data synthetc", 3, "did you mean \"synthetic\"");
 }
 
@@ -182,7 +228,7 @@ int steps_in(const std::string& directory) {
 }
 
 TEST_F(Train, AskedToStopItFinishesItsStepAndWritesACheckpoint) {
-  const std::string arguments = small_run + "--steps 1000000 --checkpoint " + path("run") + " --jsonl " + path("log");
+  const std::string arguments = small_run() + "--steps 1000000 --checkpoint " + path("run") + " --jsonl " + path("log");
   const auto started = [&] { return fs::exists(path("log")) && fs::file_size(path("log")) > 0; };
   {
     Background run(program + arguments);
@@ -218,7 +264,7 @@ TEST_F(Train, ARankThatDiesEndsTheOthersWithSix) {
       "sh -c 'trap \"\" TERM; \"$0\" \"$@\"; echo $? > " + code_file + "$OMPI_COMM_WORLD_RANK' ";
   std::string line = mpirun(3);
   line.insert(line.rfind(program), wrapped);
-  Background run(line + small_run + "--devices 3 --steps 1000000 --jsonl " + path("log"));
+  Background run(line + small_run() + "--devices 3 --steps 1000000 --jsonl " + path("log"));
   ASSERT_TRUE(eventually([&] { return fs::exists(path("log")) && fs::file_size(path("log")) > 0; }));
   const std::vector<pid_t> ranks = ranks_of(path("log"));
   ASSERT_EQ(ranks.size(), 3U);
@@ -240,7 +286,7 @@ TEST_F(Train, Golden_G19_KillsWhileCheckpointsAreWritten) {
   std::mt19937 random(19);
   int before = 0;
   for (int i = 0; i < kills; ++i) {
-    Background run(program + small_run + "--devices 2 --steps 1000000 --checkpoint-every 1 --resume --checkpoint " +
+    Background run(program + small_run() + "--devices 2 --steps 1000000 --checkpoint-every 1 --resume --checkpoint " +
                    path("run") + " --jsonl " + path("log"));
     const int target = before + 1;
     ASSERT_TRUE(eventually([&] { return steps_in(path("run")) >= target; })) << "kill " << i;
