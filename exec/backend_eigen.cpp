@@ -1,5 +1,5 @@
-// Reverse-mode differentiation over one part by hand: forward keeps every tensor, backward walks the ops back. No
-// framework, and no memory beyond plain vectors.
+// Reverse-mode differentiation over one part by hand: forward keeps what backward reads, backward walks the ops back.
+// No framework, and no memory beyond plain vectors.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -64,6 +64,7 @@ class EigenBackend final : public Backend {
       rows_.push_back(find_row(graph.op(id).kind));
       sums_.emplace_back(graph.op(id).parameters.size());
     }
+    find_unkept();
   }
 
   ForwardResult forward(int micro_batch, Values inputs, const RunSeed& seed) override {
@@ -73,7 +74,10 @@ class EigenBackend final : public Backend {
     for (const TensorId id : part_.outputs) result.outputs.emplace(id, held.tape.values[id.index()]);
     for (const TensorId id : losses_)
       result.loss = result.loss.value_or(0) + static_cast<double>(held.tape.values[id.index()].floats()[0]);
-    if (recompute_) held.tape = {};
+    if (recompute_)
+      held.tape = {};
+    else
+      for (const TensorId id : unkept_) held.tape.values[id.index()].data = {};
     held_.emplace(micro_batch, std::move(held));
     return result;
   }
@@ -109,6 +113,23 @@ class EigenBackend final : public Backend {
   void parameters_changed() override {}  // read in place
 
  private:
+  /// Tensors that no backward reads, by what the op table says of their makers and readers. Token ids and labels stay.
+  void find_unkept() {
+    std::vector<bool> is_kept(graph_.tensors.size());
+    const auto keep = [&](const std::vector<TensorId>& ids) {
+      for (const TensorId id : ids) is_kept[id.index()] = true;
+    };
+    for (const OpView& view : views_) {
+      const OpCosts costs = row_of(view.op.kind).costs(view);
+      if (costs.keeps_inputs) keep(view.op.inputs);
+      if (costs.keeps_outputs) keep(view.op.outputs);
+    }
+    for (const OpView& view : views_)
+      for (const auto* ids : {&view.op.inputs, &view.op.outputs})
+        for (const TensorId id : *ids)
+          if (!is_kept[id.index()] && graph_.tensor(id).dtype != DType::int64) unkept_.push_back(id);
+  }
+
   EigenCall call_of(std::size_t i, Tape& tape, const RunSeed& seed, int micro_batch) const {
     EigenCall call{views_[i], part_.ops[i], seed, micro_batch, {}, {}, {}, tape.kept[i]};
     for (const TensorId id : views_[i].op.inputs) call.inputs.push_back(&tape.values[id.index()]);
@@ -188,7 +209,8 @@ class EigenBackend final : public Backend {
   ParameterStore& store_;
   bool recompute_;
   std::vector<TensorId> losses_;
-  std::vector<OpView> views_;              ///< per op of the part
+  std::vector<OpView> views_;  ///< per op of the part
+  std::vector<TensorId> unkept_;
   std::vector<const EigenRow*> rows_;      ///< per op of the part; none for sources
   std::vector<std::vector<Floats>> sums_;  ///< gradients per op of the part and parameter slot; empty: none yet
   std::map<int, Held> held_;

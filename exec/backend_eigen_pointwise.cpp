@@ -81,7 +81,8 @@ void each_pair(const EigenCall& call, F f) {
   }
   std::vector<std::int64_t> index(a.size());
   std::size_t j = 0;
-  for (std::size_t i = 0; i < call.x(0).size(); ++i) {
+  const auto elements = static_cast<std::size_t>(num_elements(a));
+  for (std::size_t i = 0; i < elements; ++i) {
     f(i, j);
     for (std::size_t d = a.size(); d-- > 0;) {
       j += steps[d];
