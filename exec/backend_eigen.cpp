@@ -20,7 +20,6 @@ const EigenRow* find_row(OpKind kind) {
   return nullptr;
 }
 
-bool is_source(OpKind kind) { return kind == OpKind::input || kind == OpKind::label; }
 bool has(OpKind kind) { return is_source(kind) || find_row(kind) != nullptr; }
 
 void add(std::span<float> sum, std::span<const float> terms) {
@@ -220,10 +219,7 @@ std::unique_ptr<Backend> make(const Graph& graph, const Part& part, ParameterSto
                               const BackendOptions& options) {
   if (!options.device.empty() && options.device != "cpu")
     throw InputError("", "device", in_quotes(options.device) + ": the backend \"eigen\" runs on \"cpu\" alone");
-  for (const OpId id : part.ops)
-    if (!has(graph.op(id).kind))
-      throw InputError(graph.name, graph.op(id).name,
-                       "the backend \"eigen\" does not have " + std::string(row_of(graph.op(id).kind).name));
+  require_kinds("eigen", has, graph, part);
   return std::make_unique<EigenBackend>(graph, part, store, options.recompute);
 }
 

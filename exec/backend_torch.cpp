@@ -204,9 +204,9 @@ class TorchBackend final : public Backend {
 
   void run_op(std::size_t i, Tensors& tensors, const RunSeed& seed, int micro_batch) {
     const Op& op = graph_.op(part_.ops[i]);
-    const TorchRow& row = torch_row_of(op.kind);
-    if (row.run == nullptr) return;  // an input or a label: its value is a source
-    TorchCall call{op, part_.ops[i], inputs_of(op, tensors), leaves_[i], seed, micro_batch, constants_};
+    if (is_source(op.kind)) return;
+    const TorchRow& row = *find_torch_op(op.kind);
+    const TorchCall call{op, part_.ops[i], inputs_of(op, row, tensors), leaves_[i], seed, micro_batch, constants_};
     try {
       Tensors outputs = row.run(call);
       for (std::size_t o = 0; o < outputs.size(); ++o) tensors[op.outputs[o].index()] = std::move(outputs[o]);
@@ -216,7 +216,7 @@ class TorchBackend final : public Backend {
   }
 
   /// An op that reads a tensor twice does so through one view: its gradients add up before they meet those of others.
-  static Tensors inputs_of(const Op& op, const Tensors& tensors) {
+  static Tensors inputs_of(const Op& op, const TorchRow& row, const Tensors& tensors) {
     Tensors inputs;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const auto first = std::ranges::find(op.inputs, op.inputs[i]);
@@ -225,10 +225,10 @@ class TorchBackend final : public Backend {
       const bool again = std::ranges::count(op.inputs, op.inputs[i]) > 1;
       if (at < i)
         inputs.push_back(inputs[at]);
-      else if (again || torch_row_of(op.kind).reads_twice)
+      else if (again || row.reads_twice)
         inputs.push_back(x.contiguous().view(x.sizes()));
       else
-        inputs.push_back(torch_row_of(op.kind).any_strides ? x : x.contiguous());
+        inputs.push_back(row.any_strides ? x : x.contiguous());
     }
     return inputs;
   }
@@ -268,15 +268,16 @@ class TorchBackend final : public Backend {
   std::map<int, Held> held_;
 };
 
+bool has(OpKind kind) { return is_source(kind) || find_torch_op(kind) != nullptr; }
+
 std::unique_ptr<Backend> make(const Graph& graph, const Part& part, ParameterStore& store,
                               const BackendOptions& options) {
+  require_kinds("torch", has, graph, part);
   return std::make_unique<TorchBackend>(graph, part, store, options);
 }
 
 }  // namespace
 
-BackendRow torch_row() {
-  return {"torch", "libtorch: CPU, and CUDA where it has that", [](OpKind) { return true; }, make};
-}
+BackendRow torch_row() { return {"torch", "libtorch: CPU, and CUDA where it has that", has, make}; }
 
 }  // namespace fusion::exec

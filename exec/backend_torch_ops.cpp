@@ -23,6 +23,7 @@
 #include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/upsample_nearest2d.h>
 
+#include <algorithm>
 #include <array>
 
 #include "exec/backend_torch_tensor.h"
@@ -151,32 +152,31 @@ Tensors cross_entropy(const TorchCall& call) {
 
 }  // namespace
 
-const TorchRow& torch_row_of(OpKind kind) {
-  static const std::array<TorchRow, 24> rows = {{{},
-                                                 {},
-                                                 {embedding},
-                                                 {linear},
-                                                 {conv2d},
-                                                 {batch_norm},
-                                                 {layer_norm},
-                                                 {rms_norm, false, true},
-                                                 {relu},
-                                                 {gelu},
-                                                 {silu},
-                                                 {softmax},
-                                                 {torch_attention, true},
-                                                 {matmul},
-                                                 {add},
-                                                 {mul},
-                                                 {max_pool},
-                                                 {avg_pool},
-                                                 {reshape},
-                                                 {concat, true},
-                                                 {split, true},
-                                                 {dropout},
-                                                 {cross_entropy},
-                                                 {upsample}}};
-  return rows[static_cast<std::size_t>(kind)];
+const TorchRow* find_torch_op(OpKind kind) {
+  static constexpr TorchRow rows[] = {{OpKind::embedding, embedding},
+                                      {OpKind::linear, linear},
+                                      {OpKind::conv2d, conv2d},
+                                      {OpKind::batch_norm, batch_norm},
+                                      {OpKind::layer_norm, layer_norm},
+                                      {.kind = OpKind::rms_norm, .run = rms_norm, .reads_twice = true},
+                                      {OpKind::relu, relu},
+                                      {OpKind::gelu, gelu},
+                                      {OpKind::silu, silu},
+                                      {OpKind::softmax, softmax},
+                                      {.kind = OpKind::attention, .run = torch_attention, .any_strides = true},
+                                      {OpKind::matmul, matmul},
+                                      {OpKind::add, add},
+                                      {OpKind::mul, mul},
+                                      {OpKind::max_pool, max_pool},
+                                      {OpKind::avg_pool, avg_pool},
+                                      {OpKind::reshape, reshape},
+                                      {.kind = OpKind::concat, .run = concat, .any_strides = true},
+                                      {.kind = OpKind::split, .run = split, .any_strides = true},
+                                      {OpKind::dropout, dropout},
+                                      {OpKind::cross_entropy, cross_entropy},
+                                      {OpKind::upsample, upsample}};
+  const auto* found = std::ranges::find(rows, kind, &TorchRow::kind);
+  return found == std::end(rows) ? nullptr : found;
 }
 
 }  // namespace fusion::exec

@@ -44,12 +44,13 @@ struct TorchCall {
 };
 
 struct TorchRow {
-  std::vector<at::Tensor> (*run)(const TorchCall&) = nullptr;
+  OpKind kind;
+  std::vector<at::Tensor> (*run)(const TorchCall&);
   bool any_strides = false;  ///< what it computes does not hang on the inputs' strides
   bool reads_twice = false;  ///< computes with an input more than once
 };
-/// input and label have no function.
-const TorchRow& torch_row_of(OpKind);
+/// nullptr for kinds without a row.
+const TorchRow* find_torch_op(OpKind);
 
 std::vector<at::Tensor> torch_attention(const TorchCall&);
 

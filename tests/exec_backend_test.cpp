@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "exec/backend_rows.h"
 #include "exec/dropout.h"
 #include "tests/support/naive_ops.h"
 #include "tests/support/op_cases.h"
@@ -204,6 +205,18 @@ std::string message_of(Call call) {
     return error.what();
   }
   return "nothing was thrown";
+}
+
+TEST_P(AnyBackend, HasEveryKind) {
+  for (const OpRow& row : op_table()) EXPECT_TRUE(row_->has(row.kind)) << row.name;
+}
+
+TEST(BackendTable, KindsThatABackendLacksAreRefusedByOp) {
+  const LoneOp lone = lone_op(op_cases().front());
+  const auto no_embedding = [](OpKind kind) { return kind != OpKind::embedding; };
+  const std::string message =
+      message_of<InputError>([&] { require_kinds("some", no_embedding, lone.graph, lone.part); });
+  EXPECT_EQ(message, "embedding: op: the backend \"some\" does not have embedding");
 }
 
 TEST_P(AnyBackend, TokensOutsideTheTableAreRefusedByOpAndValue) {

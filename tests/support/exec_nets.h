@@ -20,9 +20,10 @@ inline Graph gated_net() {
   const auto halves = net.add(OpKind::split, "halves", {stem}, {{"axis", 1}, {"sizes", Shape{5, 3}}});
   TensorId left = net.unary(OpKind::gelu, "left.gelu", net.linear("left.fc", halves[0], 6));
   left = net.unary(OpKind::layer_norm, "left.norm", left);
+  const TensorId square = net.mul("square", left, left);  // one op that reads a tensor twice
   TensorId right = net.unary(OpKind::silu, "right.silu", net.linear("right.fc", halves[1], 6));
   right = net.mul("gate", right, left);
-  TensorId x = net.concat("join", {left, right}, 1);
+  TensorId x = net.concat("join", {square, right}, 1);
   x = net.add("skip", net.linear("out", x, 8), stem);
   net.cross_entropy("loss", net.linear("head", x, 4), net.label("label", {3}));
   return std::move(net).finish();
