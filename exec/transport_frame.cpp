@@ -9,7 +9,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "frames are little-endian");
 constexpr std::uint32_t magic = 0x4c4c4d46;  // "FMLL"
-constexpr auto last_kind = static_cast<std::uint32_t>(Frame::Kind::told_to_end);
+constexpr auto last_kind = static_cast<std::uint32_t>(Frame::Kind::failure);
 
 /// Writes or reads fields one after the other.
 class Cursor {

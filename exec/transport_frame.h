@@ -20,8 +20,8 @@
 namespace fusion::exec {
 
 struct Frame {
-  /// In order of the pair: message, flush, goodbye. Beside it: heartbeat, flushed, failure, told_to_end.
-  enum class Kind : std::uint32_t { message, flush, goodbye, heartbeat, flushed, failure, told_to_end };
+  /// In order of the pair: message, flush, goodbye. Beside it: heartbeat, flushed, failure.
+  enum class Kind : std::uint32_t { message, flush, goodbye, heartbeat, flushed, failure };
   static constexpr std::size_t header_bytes = 64, inline_bytes = 4032;
 
   Kind kind = Kind::message;

@@ -20,16 +20,18 @@ namespace {
 
 constexpr int poll_ms = 20;
 constexpr double settle_s = 0.2;  ///< for what a dead peer sent last to be read
-constexpr double answer_s = 0.4;  ///< for the others to say that they have been told to end too
+constexpr double answer_s = 0.8;  ///< after SIGTERM, for the others to be heard of
 constexpr double leave_s = 0.4;   ///< for the process to end by itself …
 constexpr double speak_s = 1.2;   ///< … where it is about to, and the launcher gives it the time
 
-/// Where the signal handler writes.
+/// What the signal handler uses.
 std::atomic<int> end_event = -1;
+std::atomic<void (*)(int)> program_handler = nullptr;
 
-void on_end(int) {
+extern "C" void on_end(int signal) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(end_event, &one, sizeof one);
+  if (const auto handler = program_handler.load()) handler(signal);
 }
 
 /// SIGTERM goes to an event while this lives.
@@ -41,16 +43,21 @@ class EndSignal {
     struct sigaction action = {};
     action.sa_handler = on_end;
     action.sa_flags = SA_RESTART;
-    ::sigaction(SIGTERM, &action, &before_);
+    ::sigaction(SIGTERM, nullptr, &before_);
+    if (before_.sa_handler != SIG_DFL && before_.sa_handler != SIG_IGN) program_handler = before_.sa_handler;
+    ::sigaction(SIGTERM, &action, nullptr);
   }
   EndSignal(const EndSignal&) = delete;
   EndSignal& operator=(const EndSignal&) = delete;
   ~EndSignal() {
     ::sigaction(SIGTERM, &before_, nullptr);
+    program_handler = nullptr;
     end_event = -1;
     ::close(event_);
   }
   int event() const { return event_; }
+  /// Whether the program has a handler of its own, so that it ends in its own way when asked to.
+  static bool is_handled() { return program_handler.load() != nullptr; }
 
  private:
   int event_;
@@ -95,9 +102,9 @@ class Guard {
   void look() {
     if (::poll(polled_.data(), polled_.size(), poll_ms) <= 0) return;
     if (polled_[0].revents != 0) {
-      polled_[0].fd = -1;  // poll passes over it from now on
+      std::uint64_t times = 0;
+      [[maybe_unused]] const auto taken = ::read(signal_.event(), &times, sizeof times);
       told_at_ = now();
-      state_->told_to_end = true;
     }
     for (std::size_t i = 1; i < polled_.size(); ++i) {
       if (polled_[i].revents == 0) continue;
@@ -119,21 +126,20 @@ class Guard {
     }
   }
 
-  /// The launcher ends a job whose rank has died: those that answer have not.
+  /// The launcher ends a job whose rank has died, some time after that: who is heard of since has not.
   void judge_end() {
-    if (!told_at_ || state_->mailbox.failure()) return;
+    if (!told_at_ || state_->mailbox.failure() || (now() - *told_at_).value < answer_s) return;
     std::string missing;
     for (int rank = 0; rank < state_->num_ranks; ++rank) {
       const auto place = static_cast<std::size_t>(rank);
-      if (rank == state_->rank || state_->ended[place] || state_->answered[place]) continue;
+      if (rank == state_->rank || state_->ended[place] || state_->heard_s[place] > told_at_->value) continue;
       missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(rank);
     }
-    if (missing.empty() && state_->num_ranks > 1 && (now() - *told_at_).value < answer_s / 2) return;
-    if (!missing.empty() && (now() - *told_at_).value < answer_s) return;
-    if (missing.empty())
-      state_->mailbox.fail({ExitCode::runtime_fault, "told to end (SIGTERM)"});
-    else
-      state_->mailbox.fail({ExitCode::peer_lost, "the launcher ends the job, and no answer comes from " + missing});
+    if (!missing.empty())
+      return state_->mailbox.fail(
+          {ExitCode::peer_lost, "the launcher ends the job, and no answer comes from " + missing});
+    if (!EndSignal::is_handled()) return state_->mailbox.fail({ExitCode::runtime_fault, "told to end (SIGTERM)"});
+    told_at_.reset();
   }
 
   /// Inside one MPI call for longer than a peer may be silent. Not counted while this thread was stopped, too.

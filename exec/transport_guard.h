@@ -29,21 +29,20 @@ struct RankState {
         num_ranks(ranks),
         mailbox(its_rank, clock),
         ended(static_cast<std::size_t>(ranks)),
-        answered(static_cast<std::size_t>(ranks)) {}
+        heard_s(static_cast<std::size_t>(ranks)) {}
 
   const int rank, num_ranks;
   Mailbox mailbox;
-  std::atomic<std::uint64_t> rounds = 0;    ///< of the transport thread
-  std::vector<std::atomic<bool>> ended;     ///< by rank: in order, or known to be dead
-  std::vector<std::atomic<bool>> answered;  ///< by rank: has been told to end too, so it lives
+  std::atomic<std::uint64_t> rounds = 0;     ///< of the transport thread
+  std::vector<std::atomic<bool>> ended;      ///< by rank: in order, or known to be dead
+  std::vector<std::atomic<double>> heard_s;  ///< by rank: when it was last heard of
   std::atomic<double> deadline_s = 10;
-  std::atomic<bool> told_to_end = false;
   std::atomic<bool> finished = false;  ///< in order; nothing is left to guard
 };
 
-/// A thread. It catches SIGTERM while it runs. Where `peers` name processes of this machine, it watches them; its own
-/// entry is ignored. After a failure it ends the process with the failure's exit code, unless that has ended by itself
-/// within a moment: so it may be abandoned.
+/// A thread. It catches SIGTERM while it runs, and passes it on to the handler that was there before. Where `peers`
+/// name processes of this machine, it watches them; its own entry is ignored. After a failure it ends the process with
+/// the failure's exit code, unless that has ended by itself within a moment: so it may be abandoned.
 std::thread start_guard(std::shared_ptr<RankState>, const std::vector<ProcessName>& peers);
 
 }  // namespace fusion::exec

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <utility>
 
 #include "exec/transport_mpi_thread.h"
@@ -65,13 +66,14 @@ class MpiThread {
     std::uint64_t frames_opened = 0, frames_read = 0;
     std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> early;  ///< frames that wait for one before them
     int chunks_in = 0, chunks_out = 0;
-    bool heartbeat_under_way = false, failure_heard = false, told = false;
-    Seconds heard{}, spoke{};
+    bool heartbeat_under_way = false, failure_heard = false;
+    Seconds spoke{};
   };
 
   Seconds now() const { return state_->mailbox.clock().now(); }
   Peer& of(int peer) { return peers_[static_cast<std::size_t>(peer)]; }
   std::atomic<bool>& ended(int peer) { return state_->ended[static_cast<std::size_t>(peer)]; }
+  std::atomic<double>& heard(int peer) { return state_->heard_s[static_cast<std::size_t>(peer)]; }
   template <class Verb>
   void for_peers(Verb verb) {
     for (int peer = 0; peer < state_->num_ranks; ++peer)
@@ -91,7 +93,6 @@ class MpiThread {
   void hand_on(int peer);
   void speak(int peer);
   void judge_silence();
-  void say_told_to_end();
   bool leave_after_failure();
   bool leave_in_order();
   void nap(bool active);
@@ -140,6 +141,7 @@ RunClock MpiThread::synchronised_clock(int rank, int num_ranks) const {
 }
 
 Joined MpiThread::join() {
+  std::signal(SIGPIPE, SIG_IGN);                   // else a write to a peer that has just died kills this process too
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);  // short sleeps are short
   int provided = 0, rank = 0, num_ranks = 0;
   must(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
@@ -218,7 +220,7 @@ void MpiThread::complete(std::size_t place, const MPI_Status& status) {
       must(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
       job.frame.resize(static_cast<std::size_t>(bytes));
       peer.early.emplace_back(job.order, std::move(job.frame));
-      peer.heard = now();
+      heard(job.peer) = now().value;
       read_frames(job.peer);
       break;
     case Job::Kind::chunk_in:
@@ -227,7 +229,7 @@ void MpiThread::complete(std::size_t place, const MPI_Status& status) {
         throw RuntimeFault("a chunk of " + std::to_string(bytes) + " bytes arrived from rank " +
                            std::to_string(job.peer) + " where " + std::to_string(job.bytes) + " were due");
       --peer.chunks_in;
-      peer.heard = now();
+      heard(job.peer) = now().value;
       peer.inbox.filled(job.number);
       hand_on(job.peer);
       break;
@@ -282,9 +284,6 @@ void MpiThread::read_frame(int peer, std::span<const std::byte> wire) {
       of(peer).failure_heard = true;
       ended(peer) = true;
       state_->mailbox.fail({frame.code, {reinterpret_cast<const char*>(payload.data()), payload.size()}});
-      break;
-    case Frame::Kind::told_to_end:
-      state_->answered[static_cast<std::size_t>(peer)] = true;
       break;
   }
 }
@@ -373,23 +372,13 @@ void MpiThread::judge_silence() {
   const Seconds deadline(state_->deadline_s);
   // Who was stopped itself has heard nobody; what they said meanwhile is read first.
   const Seconds own_gap = now() - round_at_;
-  if (own_gap > deadline * 0.5) for_peers([&](int peer) { of(peer).heard += own_gap; });
+  if (own_gap > deadline * 0.5) for_peers([&](int peer) { heard(peer) = heard(peer) + own_gap.value; });
   round_at_ = now();
   for_peers([&](int peer) {
-    if (ended(peer) || now() - of(peer).heard < deadline) return;
+    if (ended(peer) || now().value - heard(peer) < deadline.value) return;
     ended(peer) = true;
     state_->mailbox.fail({ExitCode::peer_lost, "rank " + std::to_string(peer) + " has not been heard of for " +
                                                    format(deadline) + ", the deadline"});
-  });
-}
-
-void MpiThread::say_told_to_end() {
-  if (!state_->told_to_end) return;
-  for_peers([&](int peer) {
-    if (std::exchange(of(peer).told, true) || ended(peer)) return;
-    Frame frame;
-    frame.kind = Frame::Kind::told_to_end;
-    send_frame(peer, encode(frame));
   });
 }
 
@@ -446,7 +435,7 @@ void MpiThread::nap(bool active) {
 void MpiThread::run() {
   round_at_ = now();
   for_peers([&](int peer) {
-    of(peer).heard = now();
+    heard(peer) = now().value;
     for (int i = 0; i < frames_posted; ++i) open_frame(peer);
   });
   for (;;) {
@@ -455,7 +444,6 @@ void MpiThread::run() {
     for_peers([&](int peer) { active |= pump(peer); });
     for_peers([&](int peer) { speak(peer); });
     judge_silence();
-    say_told_to_end();
     ++state_->rounds;
     if (leave_after_failure()) return;
     if (leave_in_order()) return finalize();

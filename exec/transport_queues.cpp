@@ -58,7 +58,7 @@ void Inbox::announce(const Frame& frame, std::span<const std::byte> payload) {
   in.arrived.frame = frame;
   if (frame.bytes > Frame::inline_bytes) {
     in.plan = plan_chunks(Bytes(static_cast<std::int64_t>(frame.bytes)));
-    in.arrived.message.resize(frame.bytes);
+    in.arrived.message.reserve(frame.bytes);  // touched chunk by chunk: gigabytes at once would take seconds
   } else {
     in.arrived.message.assign(payload.begin(), payload.end());
   }
@@ -69,8 +69,9 @@ std::optional<Inbox::Place> Inbox::next_place() {
   const auto open = std::ranges::find_if(incoming_, [](const Incoming& in) { return in.placed < in.plan.num_chunks; });
   if (open == incoming_.end()) return {};
   const std::int64_t chunk = open->placed++;
-  return Place{open->arrived.message.data() + open->plan.offset(chunk), open->plan.size(chunk),
-               open->arrived.frame.number};
+  auto& message = open->arrived.message;
+  message.resize(message.size() + static_cast<std::size_t>(open->plan.size(chunk)));  // within what is reserved
+  return Place{message.data() + open->plan.offset(chunk), open->plan.size(chunk), open->arrived.frame.number};
 }
 
 void Inbox::filled(std::uint64_t number) {

@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "core/platform/platform.h"
 #include "tests/support/mpi_job.h"
 
 namespace fusion::exec {
@@ -61,6 +62,33 @@ TEST(MpiTransport, AnAbortTellsTheOthersWhy) {
   EXPECT_EQ(job.wait(limit), 3) << job.output();
   EXPECT_THAT(job.output(), HasSubstr("rank 1: data.txt: is empty"));
   for (const auto code : job.exit_codes()) EXPECT_EQ(code, 3) << job.output();
+}
+
+TEST(Handshake, AMismatchEndsAllRanks) {
+  MpiJob job(3, {program, "handshake", "abd"});
+  EXPECT_EQ(job.wait(limit), 3) << job.output();
+  EXPECT_THAT(job.output(), HasSubstr("model: rank 0 has abc, rank 1 has abd"));
+  for (const auto code : job.exit_codes()) EXPECT_EQ(code, 3) << job.output();
+}
+
+TEST(Handshake, ThoseWhoAgreeGoOn) {
+  MpiJob job(3, {program, "handshake"});
+  EXPECT_EQ(job.wait(limit), 0) << job.output();
+}
+
+// 8 MB/s and 20 ms from 0 to 1; nothing in return. A round trip has the latency once, so each direction gets half of
+// it.
+TEST(Probe, MeasuresAShapedLink) {
+  MpiJob job(2, {program, "probe", "{folder}/probed.toml"});
+  EXPECT_EQ(job.wait(limit), 0) << job.output();
+  const Platform platform = load_platform(job.folder() / "probed.toml");
+  const Route there = route(platform, DeviceId(0), DeviceId(1)), back = route(platform, DeviceId(1), DeviceId(0));
+  EXPECT_LE(there.bandwidth.value, 8e6 * 1.01);
+  EXPECT_GE(there.bandwidth.value, 8e6 * 0.5);
+  EXPECT_GE(there.latency.value, 0.01);
+  EXPECT_GT(back.bandwidth.value, 8e6);
+  std::cout << "probed " << format(there.bandwidth) << ", " << format(there.latency) << " each way; back "
+            << format(back.bandwidth) << "\n";
 }
 
 struct Fault {

@@ -6,6 +6,8 @@
 //   busy DIR            as ring, but rank 0 computes and waits for nothing
 //   abort CODE          rank 1 aborts, the others wait
 //   end                 rank 1 ends in order, rank 0 waits for a message of it
+//   handshake [VALUE]   rank 1 says that its model hash is VALUE
+//   probe FILE          measures two shaped ranks, writes a platform
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,6 +15,8 @@
 #include <iostream>
 #include <thread>
 
+#include "exec/handshake.h"
+#include "exec/probe.h"
 #include "exec/transport_mpi.h"
 #include "tests/support/transport_suite.h"
 
@@ -80,12 +84,24 @@ void end(Transport& t, const Arguments&) {
   if (t.rank() == 0) t.receive(1, {1, 0, 0}, "x");
 }
 
+void shake(Transport& t, const Arguments& arguments) {
+  Identity identity{"1", "0.1.0", std::to_string(t.num_ranks()), "fp32", "abc", "def"};
+  if (t.rank() == 1 && !arguments.empty()) identity.model_hash = arguments[0];
+  handshake(t, identity);
+}
+
+void probe_ranks(Transport& t, const Arguments& arguments) {
+  const ProbeResult result = probe(t);
+  if (t.rank() == 0) write_probe_platform(arguments.at(0), result, {});
+}
+
 struct Verb {
   std::string_view name;
   void (*run)(Transport&, const Arguments&);
 };
-constexpr std::array verbs = {Verb{"suite", suite}, Verb{"shaped", shaped}, Verb{"large", large}, Verb{"ring", ring},
-                              Verb{"busy", busy},   Verb{"abort", abort},   Verb{"end", end}};
+constexpr std::array verbs = {Verb{"suite", suite}, Verb{"shaped", shaped},   Verb{"large", large},
+                              Verb{"ring", ring},   Verb{"busy", busy},       Verb{"abort", abort},
+                              Verb{"end", end},     Verb{"handshake", shake}, Verb{"probe", probe_ranks}};
 
 int report(const Transport& t, ExitCode code, const char* what) {
   std::cerr << "fusion-transport-rank: " + std::string(what) + " [rank " + std::to_string(t.rank()) + ", exit " +
@@ -95,7 +111,7 @@ int report(const Transport& t, ExitCode code, const char* what) {
 
 int run(const Verb& verb, const Arguments& arguments) {
   MpiOptions options;
-  if (verb.name == "shaped") options.shapes = suite_shapes();
+  if (verb.name == "shaped" || verb.name == "probe") options.shapes = suite_shapes();
   options.watch_processes = std::getenv("FUSION_TEST_REMOTE") == nullptr;
   const auto transport = make_mpi_transport(options);
   try {

@@ -46,7 +46,8 @@ MpiJob::MpiJob(int num_ranks, std::vector<std::string> command, std::vector<std:
   words.insert(words.end(), command.begin(), command.end());
   std::vector<char*> arguments;
   for (auto& word : words) {
-    if (word == "{folder}") word = folder().string();
+    constexpr std::string_view place = "{folder}";
+    if (word.starts_with(place)) word.replace(0, place.size(), folder().string());
     arguments.push_back(word.data());
   }
   arguments.push_back(nullptr);

@@ -13,7 +13,7 @@ namespace fusion::exec {
 
 class MpiJob {
  public:
-  /// `command` is the program and its arguments; "{folder}" in it stands for folder().
+  /// `command` is the program and its arguments; "{folder}" at the start of one stands for folder().
   MpiJob(int num_ranks, std::vector<std::string> command, std::vector<std::string> more_flags = {});
   MpiJob(const MpiJob&) = delete;
   MpiJob& operator=(const MpiJob&) = delete;
