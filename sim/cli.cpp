@@ -61,10 +61,15 @@ void RunFlags::declare_only(CLI::App& command, const std::vector<std::string_vie
     if (std::find(keys.begin(), keys.end(), option.key) != keys.end()) declare(command, option);
 }
 
-RunConfig RunFlags::resolve() const {
+RunConfig RunFlags::resolve_partly() const {
   RunConfig config;
   if (!config_file_.empty()) load_run_config(config_file_, config);
   for (const auto& [key, value] : given_) set_option(config, key, value);
+  return config;
+}
+
+RunConfig RunFlags::resolve() const {
+  RunConfig config = resolve_partly();
   if (config.model.empty()) throw CLI::RequiredError("--model");
   if (needs_platform_ && config.platform.empty()) throw CLI::RequiredError("--platform");
   return config;

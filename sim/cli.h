@@ -47,6 +47,8 @@ class RunFlags {
   void declare_only(CLI::App&, const std::vector<std::string_view>& keys);
   /// Throws InputError for a value that an option can't take, CLI::RequiredError without a model or platform.
   RunConfig resolve() const;
+  /// The same, but a model or platform may still be missing.
+  RunConfig resolve_partly() const;
   bool any() const { return !given_.empty() || !config_file_.empty(); }
 
  private:
@@ -65,6 +67,7 @@ void declare_estimate(CLI::App&);
 void declare_plan(CLI::App&);
 void declare_simulate(CLI::App&);
 void declare_rank(CLI::App&);
+void declare_sweep(CLI::App&);
 void declare_compare(CLI::App&);
 void declare_platform(CLI::App&);
 

@@ -53,8 +53,8 @@ int run(int argc, char** argv) {
       "  fusion-sim simulate --plan s.json --timeline t.json          replay it; open t.json in Perfetto\n"
       "Exit codes: 0 done, 2 usage, 3 bad input, 4 infeasible, 5 runtime fault.");
   app.require_subcommand(1);
-  for (const auto declare : {declare_rank, declare_plan, declare_simulate, declare_estimate, declare_compare,
-                             declare_platform, declare_lists})
+  for (const auto declare : {declare_rank, declare_sweep, declare_plan, declare_simulate, declare_estimate,
+                             declare_compare, declare_platform, declare_lists})
     declare(app);
   give_version(app);
   try {

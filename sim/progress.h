@@ -1,6 +1,7 @@
 // Progress of long work, on a terminal only: one line on standard error that rewrites itself and leaves nothing behind.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
@@ -14,12 +15,13 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// The next of `total` pieces begins.
+  /// The next of `total` pieces begins, or has ended. Says how long the rest takes at the pace so far.
   void next(const std::string& what);
 
  private:
   std::size_t total_, begun_ = 0;
   bool shown_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace fusion::sim

@@ -13,6 +13,7 @@ Schedule request_of(const RunConfig& config) {
   request.model_options.dtype = compute_dtype(config.training.precision);
   request.platform = config.platform;
   request.platform_devices = config.devices;
+  request.platform_bandwidth = config.bandwidth;
   request.policy = config.policy;
   request.order = config.order;
   request.compress = to_string(compression_of(config));
@@ -30,6 +31,7 @@ Problem load_problem(const RunConfig& config) {
   Problem problem{.graph = load_model(config.model, options), .costs = {}, .platform = load_platform(config.platform)};
   problem.costs = estimate(problem.graph);
   if (config.devices > 0) problem.platform = first_devices(problem.platform, config.devices);
+  if (!config.bandwidth.empty()) set_bandwidth(problem.platform, parse_bandwidth(config.bandwidth));
   return problem;
 }
 

@@ -16,6 +16,7 @@ struct RunConfig {
   int micro_batches = 8;
   ModelOptions model_options;
   std::size_t devices = 0;  ///< first N devices only; 0: all
+  std::string bandwidth;    ///< of every link between hosts, "100 Mbps"; empty: as the platform says
   Training training;
   std::uint64_t seed = 1;
 };

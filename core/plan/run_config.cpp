@@ -69,6 +69,14 @@ constexpr std::array options = {
     RunOption{"devices", "use the first N devices only; 0: all", Kind::whole_number,
               [](Config& c, Text v) { c.devices = static_cast<std::size_t>(whole_number(v, 0, largest)); },
               [](const Config& c) { return std::to_string(c.devices); }},
+    RunOption{"bandwidth",
+              "give every link between hosts this bandwidth, e.g. \"100 Mbps\"; default: as the platform says",
+              Kind::text,
+              [](Config& c, Text v) {
+                if (!v.empty()) parse_bandwidth(v);
+                c.bandwidth = v;
+              },
+              [](const Config& c) { return c.bandwidth; }},
     RunOption{"optimizer", "sgd, momentum or adam", Kind::text,
               [](Config& c, Text v) { c.training.optimizer = parse_optimizer(v); },
               [](const Config& c) { return std::string(name_of(c.training.optimizer)); }},

@@ -40,6 +40,7 @@ struct Schedule {
   ModelOptions model_options;
   std::string platform;              ///< as given to load_platform
   std::size_t platform_devices = 0;  ///< --devices; 0: all
+  std::string platform_bandwidth;    ///< --bandwidth; empty: as the platform says
   std::string policy, order, compress;
   int micro_batches = 8;
   Training training;

@@ -175,6 +175,10 @@ void read_request(Schedule& schedule, const JsonObject& root) {
   schedule.model_options = read_model_options(root.object("model_options"));
   schedule.platform = root.string("platform");
   schedule.platform_devices = static_cast<std::size_t>(root.integer("platform_devices", 0, largest));
+  schedule.platform_bandwidth = parsed(root, "platform_bandwidth", [](const std::string& text) {
+    if (!text.empty()) parse_bandwidth(text);
+    return text;
+  });
   schedule.policy =
       parsed(root, "policy", [](const std::string& name) { return row_named(policy_table(), name).name; });
   schedule.order = parsed(root, "order", [](const std::string& name) { return row_named(order_table(), name).name; });
@@ -196,6 +200,7 @@ Problem load_problem_of(const Schedule& schedule, const std::string& file) {
   config.model_options = schedule.model_options;
   config.platform = schedule.platform;
   config.devices = schedule.platform_devices;
+  config.bandwidth = schedule.platform_bandwidth;
   config.training = schedule.training;
   try {
     return load_problem(config);
@@ -215,6 +220,7 @@ std::string write_schedule(const Schedule& schedule, const Graph& graph, const P
         {"image_size", schedule.model_options.image_size}}},
       {"platform", schedule.platform},
       {"platform_devices", schedule.platform_devices},
+      {"platform_bandwidth", schedule.platform_bandwidth},
       {"policy", schedule.policy},
       {"order", schedule.order},
       {"compress", schedule.compress},

@@ -111,4 +111,12 @@ Seconds transfer_time(const Platform& platform, DeviceId from, DeviceId to, Byte
   return way.latency + size / way.bandwidth;
 }
 
+void set_bandwidth(Platform& platform, BytesPerSecond bandwidth) {
+  std::vector<bool> is_bus(platform.links.size());
+  for (const auto& bus : platform.buses)
+    if (bus) is_bus[bus->out.index()] = is_bus[bus->in.index()] = true;
+  for (std::size_t l = 0; l < platform.links.size(); ++l)
+    if (!is_bus[l]) platform.links[l].bandwidth = bandwidth;
+}
+
 }  // namespace fusion

@@ -117,6 +117,9 @@ Seconds transfer_time(const Platform&, DeviceId from, DeviceId to, Bytes);
 /// The first `n` devices and what they need. Throws InputError when there are fewer.
 Platform first_devices(const Platform&, std::size_t n);
 
+/// Gives every link between hosts this bandwidth; latencies, sharing and the buses inside hosts stay.
+void set_bandwidth(Platform&, BytesPerSecond);
+
 /// A name under platforms/ or a path. Throws InputError naming file, line, key, value.
 /// The file format is documented in platforms/README.md.
 Platform load_platform(const std::string& name_or_path);

@@ -1,0 +1,110 @@
+// fusion-sim sweep as a user runs it: same bytes however many workers and kills, nothing lost, nothing run twice.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/run_program.h"
+
+namespace fusion {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+/// 2 x 3 x 2 x 2 = 24 set-ups, of which llama-2-7b fits no device: 12.
+const std::string llama = std::string(FUSION_SOURCE_DIRECTORY) + "/experiments/models/llama-2-7b/config.json";
+const std::string axes = " -m model=mlp," + llama +
+                         " platform=lan4 policy=equal-number,op-fence,random compress=none,int8 "
+                         "\"bandwidth=8 Mbps,1 Gbps\" ";
+
+class Sweep : public testing::Test {
+ protected:
+  Outcome sweep(const std::string& arguments, const std::string& prefix = "") const {
+    return run_program(prefix + FUSION_SIM_PROGRAM + " sweep " + arguments);
+  }
+  std::string folder(const std::string& name) const { return (folder_.path() / name).string(); }
+  static std::vector<std::string> lines_of(const std::string& file) {
+    std::vector<std::string> lines;
+    std::ifstream stream(file);
+    for (std::string line; std::getline(stream, line);)
+      if (!line.empty()) lines.push_back(line);
+    return lines;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Sweep, SameBytesWhateverTheNumberOfWorkers) {
+  for (const char* workers : {"1", "3"}) {
+    const Outcome outcome = sweep(axes + "-o " + folder(workers) + " --workers " + workers);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("24 set-ups, 12 of them failed"));
+  }
+  for (const char* name : {"/results.csv", "/results.jsonl"})
+    EXPECT_EQ(read_text(folder("1") + name), read_text(folder("3") + name));
+  ASSERT_EQ(lines_of(folder("1") + "/results.jsonl").size(), 24u);
+  const json first = json::parse(lines_of(folder("1") + "/results.jsonl").front());
+  EXPECT_EQ(first["model"], "mlp");  // the last axis runs fastest
+  EXPECT_EQ(first["bandwidth"], "8 Mbps");
+  EXPECT_GT(first["iteration_s"], 0);
+  const json last = json::parse(lines_of(folder("1") + "/results.jsonl").back());
+  EXPECT_EQ(last["failed"], "infeasible");
+  EXPECT_THAT(last["reason"].get<std::string>(), HasSubstr("GiB"));
+  EXPECT_TRUE(std::filesystem::exists(folder("1") + "/configs/" + first["id"].get<std::string>() + ".toml"));
+}
+
+// Killed again and again, and once with a torn line: the results are those of a sweep that nothing stopped.
+TEST_F(Sweep, KilledAtAnyMomentItGoesOn) {
+  ASSERT_EQ(sweep(axes + "-o " + folder("whole")).exit_code, 0);
+  const std::string command = axes + "-o " + folder("killed");
+  for (const char* after : {"0.02", "0.05", "0.08", "0.1", "0.15"})
+    sweep(command, "timeout -s KILL " + std::string(after) + " ");
+  std::ofstream(folder("killed") + "/journal.jsonl", std::ios::app) << "{\"id\": \"0123";
+  ASSERT_EQ(sweep(command).exit_code, 0);
+  for (const char* name : {"/results.csv", "/results.jsonl"})
+    EXPECT_EQ(read_text(folder("whole") + name), read_text(folder("killed") + name));
+}
+
+TEST_F(Sweep, WhatIsDoneIsNotDoneAgain) {
+  const std::string out = "-o " + folder("s");
+  ASSERT_EQ(sweep("model=mlp platform=lan4 policy=random " + out).exit_code, 0);
+  ASSERT_EQ(sweep("model=mlp platform=lan4 policy=random,op-fence,random " + out).exit_code, 0);
+  EXPECT_EQ(lines_of(folder("s") + "/journal.jsonl").size(), 2u);
+  EXPECT_EQ(lines_of(folder("s") + "/results.jsonl").size(), 3u);  // as the grid was asked for
+}
+
+TEST_F(Sweep, BothEnginesAndAFileOfAxes) {
+  const std::string file = folder("grid.toml");
+  std::ofstream(file) << "model = [\"mlp\"]\nplatform = [\"lan4\"]\nmicro-batches = [2, 4]\nengine = [\"native\", "
+                         "\"simgrid\"]\npolicy = [\"equal-number\"]\n";
+  ASSERT_EQ(sweep(file + " -o " + folder("f")).exit_code, 0);
+  const std::vector<std::string> lines = lines_of(folder("f") + "/results.jsonl");
+  ASSERT_EQ(lines.size(), 4u);
+  for (std::size_t i = 0; i < 4; i += 2)
+    EXPECT_NEAR(json::parse(lines[i])["iteration_s"].get<double>(),
+                json::parse(lines[i + 1])["iteration_s"].get<double>(), 1e-9);
+}
+
+TEST_F(Sweep, WrongAxesFailBeforeAnythingRuns) {
+  const auto fails = [&](const std::string& arguments, const std::string& says) {
+    const Outcome outcome = sweep(arguments + " -o " + folder("none"));
+    EXPECT_EQ(outcome.exit_code, 3) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(says));
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(folder("none")));
+  };
+  fails("polcy=random", "\"policy\"");
+  fails("policy=radom", "\"random\"");
+  fails("policy", "key=value");
+  fails("model=mlp platform=lan4 engine=natve", "\"native\"");
+  fails("model=mlp platform=lan4 network=tcp", "\"tcp\"");
+  fails("model=mlp platform=lan4 \"bandwidth=8\"", "unit");
+  fails("model=mlp policy=random", "platform");
+  std::ofstream(folder("bad.toml")) << "model = [\"mlp\"]\npolcy = [\"random\"]\n";
+  fails(folder("bad.toml"), "bad.toml:2: polcy");
+}
+
+}  // namespace
+}  // namespace fusion
