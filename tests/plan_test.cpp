@@ -50,6 +50,24 @@ TEST(Plan, ScheduleSaysWhatWasAskedFor) {
   EXPECT_EQ(schedule.seed, 8u);
 }
 
+TEST(Plan, BandwidthReplacesThatOfEveryLinkBetweenHostsAndIsKeptInTheSchedule) {
+  RunConfig config = small_run();
+  config.platform = "testbed-1";  // hosts of several GPUs on a bus
+  const Platform as_written = load_platform(config.platform);
+  config.bandwidth = "8 Mbps";
+  const Problem problem = load_problem(config);
+  std::size_t buses = 0;
+  for (const auto& bus : problem.platform.buses) {
+    if (!bus) continue;
+    EXPECT_EQ(problem.platform.link(bus->out), as_written.link(bus->out));
+    ++buses;
+  }
+  EXPECT_GT(buses, 0u);
+  const std::size_t last = problem.platform.devices.size() - 1;
+  EXPECT_EQ(route(problem.platform, DeviceId(0UL), DeviceId(last)).bandwidth, BytesPerSecond(1e6));
+  EXPECT_EQ(make_schedule(config, problem).platform_bandwidth, "8 Mbps");
+}
+
 TEST(Plan, PrecisionDecidesTheGraphsDType) {
   RunConfig config = small_run();
   config.training.precision = Precision::bf16;
