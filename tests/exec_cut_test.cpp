@@ -141,7 +141,9 @@ std::string describe(const std::vector<std::size_t>& cuts) {
   return text;
 }
 
-std::vector<Graph> nets() { return {small_mlp(), gated_net(), tiny_gpt2(), tiny_llama(), projected_resnet()}; }
+std::vector<Graph> nets() {
+  return {small_mlp(), gated_net(), channels_net(), segmentation_net(), tiny_gpt2(), tiny_llama(), projected_resnet()};
+}
 
 class Cut : public testing::TestWithParam<std::string_view> {
  protected:

@@ -65,6 +65,31 @@ inline Graph projected_resnet() {
   return std::move(net).finish();
 }
 
+/// Pictures split and joined by channels, beside ops that may sum in another order where memory is not contiguous.
+inline Graph channels_net() {
+  GraphBuilder net("channels", 3);
+  const TensorId stem = net.conv2d("stem", net.input("image", {3, 3, 9, 9}), 8, 3, 1, 1);
+  const auto parts = net.add(OpKind::split, "split", {stem}, {{"axis", 1}, {"sizes", Shape{5, 3}}});
+  const TensorId left = net.unary(OpKind::batch_norm, "left.bn", parts[0]);
+  const TensorId right = net.unary(OpKind::batch_norm, "right.bn", net.conv2d("right.conv", parts[1], 4, 3, 1, 1));
+  TensorId x = net.unary(OpKind::softmax, "softmax", net.concat("join", {left, right}, 1), {{"axis", 1}});
+  x = net.unary(OpKind::reshape, "tokens", x, {{"shape", Shape{3, 9, 81}}});
+  const TensorId a = net.unary(OpKind::layer_norm, "a.norm", x), b = net.unary(OpKind::rms_norm, "b.norm", x);
+  x = net.add(OpKind::matmul, "scores", {a, b}, {{"transpose_b", true}})[0];
+  x = net.unary(OpKind::reshape, "flat", x, {{"shape", Shape{3, 81}}});
+  net.cross_entropy("loss", net.linear("head", x, 4), net.label("label", {3}));
+  return std::move(net).finish();
+}
+
+/// A class per place of a picture: the loss runs along the channels.
+inline Graph segmentation_net() {
+  GraphBuilder net("segmentation", 3);
+  const TensorId x = net.conv2d("conv", net.input("image", {3, 3, 9, 9}), 5, 3, 1, 1);
+  const TensorId logits = net.unary(OpKind::batch_norm, "bn", x);
+  net.add(OpKind::cross_entropy, "loss", {logits, net.label("label", {3, 9, 9})}, {{"axis", 1}});
+  return std::move(net).finish();
+}
+
 /// Ranges of ops that begin at 0 and at each of `cuts`.
 inline std::vector<Stage> stages_at(const Graph& graph, const std::vector<std::size_t>& cuts) {
   std::vector<Stage> stages;
