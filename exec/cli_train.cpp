@@ -1,8 +1,4 @@
 // fusion-exec train: runs a plan with real numbers, under mpirun or as threads of this process.
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
-#include <array>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -11,6 +7,7 @@
 #include "core/base/file.h"
 #include "core/report/report_tables.h"
 #include "exec/cli.h"
+#include "exec/handshake.h"
 #include "exec/launch.h"
 #include "exec/stop_signal.h"
 #include "exec/train_log.h"
@@ -48,15 +45,6 @@ auto parsed(std::string_view flag, const std::string& text, Parse parse) {
   } catch (const std::invalid_argument& fault) {
     throw InputError("", flag, fault.what());
   }
-}
-
-/// Tells a checkpoint of another model.
-std::string model_hash(const Graph& graph) {
-  const std::string text = write_graph(graph);
-  std::array<char, 17> digits{};
-  std::snprintf(digits.data(), digits.size(), "%016llx",
-                static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
-  return digits.data();
 }
 
 TrainOptions train_options(const Options& options, const Plan& plan, const Program& program) {
@@ -153,25 +141,29 @@ Work work_of(const Options& options, const Plan& plan, const Program& program) {
           .shapes = options.shape ? shapes_of(plan.problem.platform, devices) : LinkShapes{}};
 }
 
+void announce(const Options& options, const World& world, std::size_t num_ranks) {
+  if (world.engine() == "threads" && num_ranks > 1)
+    note(options.output, "all " + std::to_string(num_ranks) + " ranks run as threads of this process");
+  for (const std::string& warning : preflight()) note(options.output, warning);
+}
+
 void train(const Options& options) {
   const Plan plan = options.plan.resolve();
   const Program program = program_of(plan, options.plan.file());
   std::optional<FlopsPerSecond> peak;
   if (!options.peak.empty()) peak = parsed("--peak", options.peak, parse_flops_per_second);
   const Work work = work_of(options, plan, program);
-  TrainOptions train = train_options(options, plan, program);
   World world(work);
-
   std::optional<StepLog> log;
-  if (world.is_first()) {
+  const RankResult result = world.run([&] {
+    TrainOptions train = train_options(options, plan, program);
+    if (!world.is_first()) return train;
     log.emplace(options, figures_of(program, work.graph, plan.problem.platform, options.steps, peak));
     train.on_step = [&](const StepSummary& step) { (*log)(step); };
     train.notice = [&](const std::string& line) { note(options.output, line); };
-    if (world.engine() == "threads" && work.backends.size() > 1)
-      note(options.output, "all " + std::to_string(work.backends.size()) + " ranks run as threads of this process");
-    for (const std::string& warning : preflight()) note(options.output, warning);
-  }
-  const RankResult result = world.run(train);
+    announce(options, world, work.backends.size());
+    return train;
+  });
   if (!world.is_first()) return;
   const Report report = report_of(plan, program, result, world.engine(), network_of(options, plan));
   finish(options, plan, program, report, result);

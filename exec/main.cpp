@@ -59,7 +59,8 @@ int run(int argc, char** argv) {
       "MPI\n"
       "Exit codes: 0 done, 2 usage, 3 bad input, 4 infeasible, 5 runtime fault, 6 peer lost.");
   app.require_subcommand(1);
-  for (const auto declare : {declare_train, declare_launch, declare_profile}) declare(app);
+  for (const auto declare : {declare_train, declare_launch, declare_profile, declare_probe, declare_lists})
+    declare(app);
   give_version(app);
   try {
     app.parse(argc, argv);

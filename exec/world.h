@@ -21,15 +21,16 @@ struct Work {
 
 class World {
  public:
-  /// Under a launcher, joins the other processes: collective. Throws InputError where they are not as many as the
-  /// program has devices.
+  /// Under a launcher, joins the other processes: collective.
   explicit World(const Work&);
 
   bool is_first() const { return transport_ == nullptr || transport_->rank() == 0; }
   std::string engine() const { return transport_ == nullptr ? "threads" : "mpi"; }
 
-  /// Runs this process's ranks to the end; the result is that of rank 0 where this process has it.
-  RankResult run(const TrainOptions&);
+  /// Runs this process's ranks to the end; the result is that of rank 0 where this process has it. What `options`
+  /// throws ends the other ranks too. Throws InputError where the ranks do not run the same thing, or are not as many
+  /// as the program has devices.
+  RankResult run(const std::function<TrainOptions()>& options);
 
  private:
   const Work& work_;
