@@ -21,7 +21,7 @@ struct Options {
   PlanFlags plan;
   std::string data, backends = "torch", device, report, timeline, jsonl, checkpoint, deadline, peak;
   OptimizerSettings optimizer;
-  std::int64_t steps = 0, checkpoint_every = 0;
+  std::int64_t steps = 0, checkpoint_every = 0, checkpoint_keep = 0;
   bool resume = false, shape = false;
 };
 
@@ -56,6 +56,7 @@ TrainOptions train_options(const Options& options, const Plan& plan, const Progr
   train.backend = {.device = options.device, .recompute = plan.schedule.training.recompute};
   train.checkpoint = {.directory = options.checkpoint,
                       .every = options.checkpoint_every,
+                      .keep = options.checkpoint_keep,
                       .resume = options.resume,
                       .model_hash = model_hash(plan.problem.graph)};
   train.deadline = options.deadline.empty() ? planned_deadline(program, plan.problem.platform)
@@ -219,6 +220,9 @@ void declare_train(CLI::App& app) {
   command->add_option("--checkpoint", options->checkpoint, "directory for checkpoints, shared by all ranks")
       ->type_name("DIR");
   command->add_option("--checkpoint-every", options->checkpoint_every, "steps from one to the next; 0: at the end only")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--checkpoint-keep", options->checkpoint_keep, "newest checkpoints that stay; 0: all")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--resume", options->resume,

@@ -44,6 +44,7 @@ struct StepSummary {
 struct CheckpointOptions {
   std::filesystem::path directory;  ///< empty: no checkpoints
   std::int64_t every = 0;           ///< steps; 0: only when the run ends
+  std::int64_t keep = 0;            ///< newest steps that stay; 0: all
   bool resume = false;              ///< from the newest complete one, or from the start where there is none
   std::string model_hash;           ///< a checkpoint of another model is refused
 };

@@ -1,5 +1,7 @@
 #include "exec/execute_checkpoint.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace fusion::exec {
@@ -45,6 +47,17 @@ void take_over(const Checkpoint& checkpoint, const fs::path& path, const std::st
   std::ranges::copy(stored, values.begin());
 }
 
+/// Removes all but the newest steps. What can't be removed stays, and does no harm.
+void remove_old_steps(const CheckpointOptions& options) {
+  std::vector<fs::path> steps;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(options.directory, ignored))
+    if (entry.path().filename().string().starts_with("step-")) steps.push_back(entry.path());
+  std::ranges::sort(steps, std::greater());
+  for (std::size_t i = static_cast<std::size_t>(options.keep); options.keep > 0 && i < steps.size(); ++i)
+    fs::remove_all(steps[i], ignored);
+}
+
 }  // namespace
 
 void write_step(Walk& walk, const Graph& graph, Council& council, const TrainOptions& options, std::int64_t steps) {
@@ -52,7 +65,10 @@ void write_step(Walk& walk, const Graph& graph, Council& council, const TrainOpt
   const CheckpointInfo info = info_of(options, steps, transport.num_ranks());
   write_checkpoint(options.checkpoint.directory, info, transport.rank(), share_of(walk, graph));
   council.gather(Topic::written, steps, {}, "the checkpoint of step " + std::to_string(steps));
-  if (transport.rank() == 0) finish_checkpoint(options.checkpoint.directory, info);
+  if (transport.rank() == 0) {
+    finish_checkpoint(options.checkpoint.directory, info);
+    remove_old_steps(options.checkpoint);
+  }
   council.tell(Topic::finished, steps, {}, "the end of the checkpoint of step " + std::to_string(steps));
 }
 

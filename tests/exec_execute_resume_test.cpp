@@ -90,6 +90,16 @@ TEST_F(Resume, StoppingFinishesTheStepAndWritesIt) {
   EXPECT_EQ(train(pipeline(2), plain_backend(), options(5))[0].first_step, results[0].steps);
 }
 
+TEST_F(Resume, KeepsTheNewestStepsOnly) {
+  TrainOptions often = options(6);
+  often.checkpoint.every = 1;
+  often.checkpoint.keep = 2;
+  train(pipeline(2), plain_backend(), often);
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(directory_)) left.push_back(entry.path().filename().string());
+  EXPECT_THAT(left, testing::UnorderedElementsAre("step-00000005", "step-00000006"));
+}
+
 TEST_F(Resume, RefusesADirectoryWithStepsUnlessAsked) {
   train(pipeline(2), plain_backend(), options(1));
   TrainOptions fresh = options(2);

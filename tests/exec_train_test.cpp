@@ -286,7 +286,8 @@ TEST_F(Train, Golden_G19_KillsWhileCheckpointsAreWritten) {
   std::mt19937 random(19);
   int before = 0;
   for (int i = 0; i < kills; ++i) {
-    Background run(program + small_run() + "--devices 2 --steps 1000000 --checkpoint-every 1 --resume --checkpoint " +
+    Background run(program + small_run() +
+                   "--devices 2 --steps 1000000 --checkpoint-every 1 --checkpoint-keep 3 --resume --checkpoint " +
                    path("run") + " --jsonl " + path("log"));
     const int target = before + 1;
     ASSERT_TRUE(eventually([&] { return steps_in(path("run")) >= target; })) << "kill " << i;
