@@ -37,8 +37,9 @@ void PlanFlags::declare(CLI::App& command) {
     const auto keep = [this, key = std::string(option.key)](const std::string& value) {
       given_.emplace_back(key, value.empty() ? "true" : value);
     };
-    CLI::Option* flag = command.add_option_function<std::string>("--" + std::string(option.key), keep,
-                                                                 "(plan) " + std::string(option.help));
+    CLI::Option* flag =
+        command.add_option_function<std::string>("--" + std::string(option.key), keep, std::string(option.help));
+    flag->group("Options of a plan, in place of --plan");
     if (option.kind == RunOption::Kind::flag)
       flag->expected(0, 1)->type_name("[true|false]");
     else

@@ -1,4 +1,5 @@
 // fusion-exec train: runs a plan with real numbers, under mpirun or as threads of this process.
+#include <charconv>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -183,23 +184,30 @@ std::string backend_help() {
   return help;
 }
 
+/// A finite number of at least zero, and below `limit`.
+CLI::Validator amount(double limit) {
+  return {[limit](const std::string& text) {
+            const char* end = text.data() + text.size();
+            double value = 0;
+            const auto [stop, error] = std::from_chars(text.data(), end, value);
+            const bool good = error == std::errc{} && stop == end && value >= 0 && value < limit;
+            return good ? std::string() : in_quotes(text) + " is not a number from 0 to " + significant(limit);
+          },
+          ""};
+}
+
 void declare_optimizer(CLI::App& command, OptimizerSettings& settings) {
-  command.add_option("--learning-rate", settings.learning_rate, "of every optimizer")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--momentum", settings.momentum, "of momentum")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--beta1", settings.beta1, "of adam")->capture_default_str()->check(CLI::Range(0.0, 1.0));
-  command.add_option("--beta2", settings.beta2, "of adam")->capture_default_str()->check(CLI::Range(0.0, 1.0));
-  command.add_option("--epsilon", settings.epsilon, "of adam")->capture_default_str()->check(CLI::NonNegativeNumber);
-  command
-      .add_option("--weight-decay", settings.weight_decay, "decoupled with adam (AdamW), else added to the gradient")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--clip-norm", settings.clip_norm, "largest norm of all gradients together; 0: off")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  const auto declare = [&](const char* flag, double& value, const char* help, const CLI::Validator& valid) {
+    command.add_option(flag, value, help)->capture_default_str()->type_name("NUMBER")->check(valid);
+  };
+  declare("--learning-rate", settings.learning_rate, "of every optimizer", amount(1e6));
+  declare("--momentum", settings.momentum, "of momentum", amount(1));
+  declare("--beta1", settings.beta1, "of adam", amount(1));
+  declare("--beta2", settings.beta2, "of adam", amount(1));
+  declare("--epsilon", settings.epsilon, "of adam", amount(1e6));
+  declare("--weight-decay", settings.weight_decay, "decoupled with adam (AdamW), else added to the gradient",
+          amount(1e6));
+  declare("--clip-norm", settings.clip_norm, "largest norm of all gradients together; 0: off", amount(1e9));
 }
 
 }  // namespace
