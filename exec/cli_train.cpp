@@ -1,5 +1,6 @@
 // fusion-exec train: runs a plan with real numbers, under mpirun or as threads of this process.
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -16,6 +17,7 @@
 
 namespace fusion::exec {
 namespace {
+namespace fs = std::filesystem;
 
 struct Options {
   Output output;
@@ -143,6 +145,13 @@ Work work_of(const Options& options, const Plan& plan, const Program& program) {
           .shapes = options.shape ? shapes_of(plan.problem.platform, devices) : LinkShapes{}};
 }
 
+/// What can't be written at the end is told at the start.
+void require_folder_of(const std::string& file) {
+  if (file.empty()) return;
+  const fs::path folder = fs::absolute(file).parent_path();
+  if (!fs::is_directory(folder)) throw InputError(file, "", "can't be written: there is no folder " + folder.string());
+}
+
 void announce(const Options& options, const World& world, std::size_t num_ranks) {
   if (world.engine() == "threads" && num_ranks > 1)
     note(options.output, "all " + std::to_string(num_ranks) + " ranks run as threads of this process");
@@ -154,6 +163,7 @@ void train(const Options& options) {
   const Program program = program_of(plan, options.plan.file());
   std::optional<FlopsPerSecond> peak;
   if (!options.peak.empty()) peak = parsed("--peak", options.peak, parse_flops_per_second);
+  for (const std::string& file : {options.report, options.timeline, options.jsonl}) require_folder_of(file);
   const Work work = work_of(options, plan, program);
   World world(work);
   std::optional<StepLog> log;
@@ -225,16 +235,21 @@ void declare_train(CLI::App& app) {
   command->add_option("--backend", options->backends, backend_help())->capture_default_str()->type_name("NAME[,NAME…]");
   command->add_option("--device", options->device, "of the torch backend: cpu, cuda, cuda:1")->type_name("NAME");
   command->add_flag("--shape", options->shape, "slow every link down to what the platform file says of it");
-  command->add_option("--checkpoint", options->checkpoint, "directory for checkpoints, shared by all ranks")
-      ->type_name("DIR");
+  CLI::Option* checkpoint =
+      command->add_option("--checkpoint", options->checkpoint, "directory for checkpoints, shared by all ranks")
+          ->type_name("DIR");
   command->add_option("--checkpoint-every", options->checkpoint_every, "steps from one to the next; 0: at the end only")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->needs(checkpoint);
   command->add_option("--checkpoint-keep", options->checkpoint_keep, "newest checkpoints that stay; 0: all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command->add_flag("--resume", options->resume,
-                    "go on from the newest complete checkpoint of the directory, on any number of ranks");
+      ->check(CLI::NonNegativeNumber)
+      ->needs(checkpoint);
+  command
+      ->add_flag("--resume", options->resume,
+                 "go on from the newest complete checkpoint of the directory, on any number of ranks")
+      ->needs(checkpoint);
   command
       ->add_option("--deadline", options->deadline,
                    "how long a rank may be silent; else it follows from the plan and from what is measured")

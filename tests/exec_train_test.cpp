@@ -149,6 +149,8 @@ TEST_F(Train, BadInputExitsThreeAndSaysWhatIsRight) {
   };
   expect("train --data synthetic --steps 1", 2, "--plan");
   expect(small_run() + "--steps 1 --stpes 2", 2, "did you mean \"--steps\"");
+  expect(small_run() + "--steps 1 --resume", 2, "--checkpoint");
+  expect(small_run() + "--steps 1 --report " + path("no/r.json"), 3, "there is no folder");
   expect(small_run() + "--steps 1 --learning-rate nan", 2, "--learning-rate");
   expect(small_run() + "--steps 1 --backend trch", 3, "\"torch\"");
   expect(small_run() + "--steps 1 --deadline 5", 3, "--deadline");
