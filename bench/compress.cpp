@@ -156,7 +156,7 @@ Figures measure(const MethodRow& row, const Sample& sample, const MethodOptions&
   CodecWorkspace ws;
   TensorState sender, receiver;
   std::vector<std::byte> bytes;
-  std::vector<float> out(sample.values.size());
+  Floats out(sample.values.size());
   volatile float sink = 0;
   const Kernels& kernel = kernels(options.target);
   const auto t = shortest({[&] { sink = kernel.read_pass(sample.values.data(), sample.values.size()); },

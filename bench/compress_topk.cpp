@@ -50,10 +50,10 @@ SelectionFigures measure_one(Target target, std::span<const float> x, std::span<
   return {std::string(name_of(target)), keep, t[0], t[1], t[2], t[3], t[4], 0};
 }
 
-std::vector<float> hard_input(std::string_view kind, std::size_t n) {
+AlignedFloats hard_input(std::string_view kind, std::size_t n) {
   std::mt19937_64 rng(11);
   std::normal_distribution<float> normal;
-  std::vector<float> x(n);
+  AlignedFloats x(n);
   for (float& v : x) v = normal(rng);
   const auto by_magnitude = [](float a, float b) { return std::abs(a) < std::abs(b); };
   if (kind == "ascending") std::sort(x.begin(), x.end(), by_magnitude);
@@ -109,12 +109,12 @@ std::vector<SelectionFigures> measure_selection(std::span<const float> x, std::s
 }
 
 std::vector<HardFigures> measure_hard_inputs(std::size_t elements, double keep, int turns) {
-  const std::vector<float> gaussian = hard_input("gaussian", elements);
+  const AlignedFloats gaussian = hard_input("gaussian", elements);
   std::vector<HardFigures> figures;
   for (const char* kind :
        {"ascending", "descending", "organ pipe", "constant", "few values", "all zero", "nearly all zero",
         "large only at the end", "rising by ulps", "decoys where the sample looks", "zeros where the sample looks"}) {
-    const std::vector<float> x = hard_input(kind, elements);
+    const AlignedFloats x = hard_input(kind, elements);
     TopkWorkspace ws;
     Selection s;
     const std::uint64_t k = kept(elements, keep);

@@ -16,24 +16,24 @@
 namespace fusion::bench {
 namespace {
 
-std::vector<float> gaussian(const Shape& shape, std::uint64_t seed) {
+Floats gaussian(const Shape& shape, std::uint64_t seed) {
   std::mt19937_64 rng(seed);
   std::normal_distribution<float> normal;
-  std::vector<float> x(compress::elements_of(shape));
+  Floats x(compress::elements_of(shape));
   for (float& v : x) v = normal(rng);
   return x;
 }
 
-std::vector<float> laplace(const Shape& shape, std::uint64_t seed) {
+Floats laplace(const Shape& shape, std::uint64_t seed) {
   std::mt19937_64 rng(seed);
   std::exponential_distribution<float> magnitude;
-  std::vector<float> x(compress::elements_of(shape));
+  Floats x(compress::elements_of(shape));
   for (float& v : x) v = rng() % 2 ? magnitude(rng) : -magnitude(rng);
   return x;
 }
 
 /// Gaussian rows whose scales are log-normal: a few rows hold most of what is large, as in gradients of embeddings.
-std::vector<float> rows(const Shape& shape, std::uint64_t seed) {
+Floats rows(const Shape& shape, std::uint64_t seed) {
   auto x = gaussian(shape, seed);
   std::mt19937_64 rng(seed + 1);
   std::lognormal_distribution<float> scale(0.0f, 1.5f);
@@ -46,7 +46,7 @@ std::vector<float> rows(const Shape& shape, std::uint64_t seed) {
 }
 
 /// max(0, N(-1, 1)): 84 % zeros.
-std::vector<float> relu_sparse(const Shape& shape, std::uint64_t seed) {
+Floats relu_sparse(const Shape& shape, std::uint64_t seed) {
   auto x = gaussian(shape, seed);
   for (float& v : x) v = std::max(0.0f, v - 1);
   return x;
@@ -66,8 +66,8 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 template <class T>
-std::vector<float> converted(std::string_view bytes, float (*convert)(T)) {
-  std::vector<float> values(bytes.size() / sizeof(T));
+Floats converted(std::string_view bytes, float (*convert)(T)) {
+  Floats values(bytes.size() / sizeof(T));
   for (std::size_t i = 0; i < values.size(); ++i) {
     T stored;
     std::memcpy(&stored, bytes.data() + i * sizeof(T), sizeof(T));
@@ -87,7 +87,7 @@ Sample sample_of(const std::filesystem::path& path, const Stored& s) {
   struct Type {
     std::string_view names[2];
     std::size_t size;
-    std::vector<float> (*read)(std::string_view);
+    Floats (*read)(std::string_view);
   };
   static constexpr Type types[] = {
       {{"F32", "<f4"}, 4, [](std::string_view b) { return converted<float>(b, [](float x) { return x; }); }},

@@ -8,20 +8,24 @@
 #include <string_view>
 #include <vector>
 
+#include "core/compress/buffer.h"
 #include "core/graph/graph.h"
 
 namespace fusion::bench {
 
+/// On huge pages, so that a read pass is bound by memory and not by address translation.
+using Floats = compress::AlignedFloats;
+
 struct Sample {
   std::string name;
   Shape shape;
-  std::vector<float> values;
+  Floats values;
 };
 
 struct DistributionRow {
   std::string_view name;
   std::string_view help;
-  std::vector<float> (*make)(const Shape&, std::uint64_t seed);
+  Floats (*make)(const Shape&, std::uint64_t seed);
 };
 
 /// gaussian, laplace, rows, relu-sparse.

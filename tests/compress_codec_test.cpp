@@ -106,6 +106,55 @@ TEST_P(EveryCodec, ContractionHolds) {
   }
 }
 
+TEST_P(EveryCodec, SizesAreKnownBeforeTheValues) {
+  std::mt19937_64 rng(12);
+  const std::optional<IndexFormat> indices[] = {{},
+                                                IndexFormat::none,
+                                                IndexFormat::raw32,
+                                                IndexFormat::raw64,
+                                                IndexFormat::byte_delta,
+                                                IndexFormat::rice,
+                                                IndexFormat::bitmap};
+  for (int round = 0; round < 1'000; ++round) {
+    Sample s = random_sample(rng);
+    if (round % 20 == 0) s = {{3, 0}, {}};
+    options.keep = std::array{0.01, 0.1, 0.6, 1.0}[rng() % 4];
+    options.value = static_cast<ValueFormat>(rng() % 5);
+    options.index = indices[rng() % std::size(indices)];
+    options.rank = static_cast<int>(rng() % 5) + 1;
+    const WireSize size = wire_size(row.method, s.shape, options);
+    TensorState sender;
+    Bytes bytes;
+    for (int step = 0; step < 3; ++step) {
+      encode(row.method, "t", s.x, s.shape, options, sender, ws, bytes);
+      ASSERT_LE(bytes.size(), size.most) << to_string(s.shape) << " round " << round;
+      if (!size.exact) continue;
+      ASSERT_EQ(bytes.size(), size.expected) << to_string(s.shape) << " round " << round;
+      ASSERT_EQ(bytes.size(), size.most);
+    }
+  }
+}
+
+/// Where the largest elements may lie anywhere, the stated mean is what is sent; sizes that depend on the values alone
+/// have no mean.
+TEST_P(EveryCodec, TheExpectedSizeIsTheMean) {
+  if (row.guarantee == Guarantee::bounded) return;
+  std::mt19937_64 rng(13);
+  std::normal_distribution<float> normal;
+  Sample s{{100'000}, std::vector<float>(100'000)};
+  for (const double keep : {0.0002, 0.001, 0.01, 0.1, 0.4, 0.8})
+    for (const ValueFormat value : {ValueFormat::fp16, ValueFormat::int4_log}) {
+      options.keep = keep;
+      options.value = value;
+      for (float& v : s.x) v = normal(rng);
+      TensorState sender;
+      Bytes bytes;
+      for (int step = 0; step < 2; ++step) encode(row.method, "t", s.x, s.shape, options, sender, ws, bytes);
+      const auto expected = static_cast<double>(wire_size(row.method, s.shape, options).expected);
+      EXPECT_NEAR(static_cast<double>(bytes.size()) / expected, 1, 0.015) << keep;
+    }
+}
+
 TEST_P(EveryCodec, ChangesContractOnceBothEndsHoldTheTensor) {
   if (!row.reference) return;
   // Of the change, for aq: ||x - decoded||^2 <= c ||x - reference||^2.

@@ -69,13 +69,13 @@ TEST(Lower, TasksTakeTheStagesCosts) {
 TEST(Lower, MessagesCarryTheirCodecsSize) {
   const Graph graph = chain_graph(2, 4, 100);  // the cut tensor: 400 fp32 elements
   Schedule schedule = schedule_of(graph, {stage_of(0, 0, 2), stage_of(1, 2, 3)});
-  schedule.edges[0].activation = {CodecKind::topk, 100};  // 4 elements kept, 12 bytes each
+  schedule.edges[0].activation = {CodecKind::topk_raw, 100};  // 4 elements kept, 12 bytes each
   schedule.edges[0].gradient = {CodecKind::fp16, 1};
   const Program program = lowered(schedule, graph);
   for (const Task& task : program.tasks) {
     if (task.kind != TaskKind::send) continue;
     const bool activation = task.payload.kind == Payload::Kind::activation;
-    EXPECT_EQ(task.bytes, activation ? Bytes(48) : Bytes(800));
+    EXPECT_EQ(task.bytes, Bytes(32 + 56 + 2 * 8 + (activation ? 48 : 800)));  // envelope, header, two dimensions
     EXPECT_EQ(task.dense_bytes, Bytes(1600));
     EXPECT_EQ(task.payload.name, "l0");
     EXPECT_EQ(task.device, DeviceId(activation ? 0UL : 1UL));

@@ -79,8 +79,6 @@ TEST(Plan, PrecisionDecidesTheGraphsDType) {
 TEST(Plan, CompressionShortensThePredictionOnASlowLink) {
   RunConfig config = small_run();
   config.model = "gpt2";
-  config.platform = "testbed-3";
-  config.devices = 4;
   const Problem problem = load_problem(config);
   const auto predicted = [&](const char* compress) {
     config.compress = compress;

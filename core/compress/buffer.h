@@ -14,6 +14,16 @@
 
 namespace fusion::compress {
 
+inline constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+/// Where an array of so many bytes should begin: on a cache line, or a huge page where it fills some.
+constexpr std::size_t alignment_of(std::size_t bytes) { return bytes >= huge_page ? huge_page : std::size_t{64}; }
+
+/// A hint; refusal costs only time.
+inline void ask_for_huge_pages(void* memory, std::size_t bytes) {
+  if (alignment_of(bytes) == huge_page) ::madvise(memory, bytes, MADV_HUGEPAGE);
+}
+
 /// A growing array of trivial values. Movable, not copyable.
 template <class T>
 class Buffer {
@@ -24,13 +34,13 @@ class Buffer {
   void reserve(std::size_t size) {
     if (size <= size_) return;
     const std::size_t wanted = size * sizeof(T);
-    const std::size_t alignment = wanted >= huge_page ? huge_page : std::size_t{64};
+    const std::size_t alignment = alignment_of(wanted);
     const std::size_t bytes = (wanted + alignment - 1) / alignment * alignment;
     memory_.reset();
     size_ = 0;
     memory_.reset(static_cast<T*>(std::aligned_alloc(alignment, bytes)));
     if (!memory_) throw std::bad_alloc();
-    if (alignment == huge_page) ::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a hint; refusal costs only time
+    ask_for_huge_pages(memory_.get(), bytes);
     size_ = size;
   }
   T* data() { return memory_.get(); }
@@ -40,7 +50,6 @@ class Buffer {
   std::span<const T> first(std::size_t count) const { return {memory_.get(), count}; }
 
  private:
-  static constexpr std::size_t huge_page = std::size_t{2} << 20;
   struct Free {
     void operator()(T* p) const { std::free(p); }
   };
@@ -48,17 +57,21 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// For vectors that vector code streams to past the cache: that wants whole cache lines.
+/// For vectors that vector code streams to past the cache: that wants whole cache lines, and huge pages.
 template <class T>
 struct CacheAligned {
   using value_type = T;
   CacheAligned() = default;
   template <class U>
   explicit CacheAligned(const CacheAligned<U>&) {}
-  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), alignment)); }
-  void deallocate(T* p, std::size_t) { ::operator delete(p, alignment); }
+  T* allocate(std::size_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    void* memory = ::operator new (bytes, std::align_val_t{alignment_of(bytes)});
+    ask_for_huge_pages(memory, bytes);
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* p, std::size_t count) { ::operator delete (p, std::align_val_t{alignment_of(count * sizeof(T))}); }
   bool operator==(const CacheAligned&) const = default;
-  static constexpr std::align_val_t alignment{64};
 };
 using AlignedFloats = std::vector<float, CacheAligned<float>>;
 

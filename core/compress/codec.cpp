@@ -11,7 +11,7 @@
 namespace fusion::compress {
 namespace {
 
-constexpr std::size_t header_bytes = 32, checksum_offset = 24;
+constexpr std::size_t checksum_offset = 24;
 
 struct Envelope {
   std::array<char, 4> magic{'F', 'L', 'N', 'C'};
@@ -19,14 +19,14 @@ struct Envelope {
   std::uint16_t zero = 0;
   std::uint64_t elements = 0, step = 0, checksum = 0;
 };
-static_assert(sizeof(Envelope) == header_bytes);
+static_assert(sizeof(Envelope) == envelope_bytes);
 
 [[noreturn]] void bad(std::string_view tensor, const std::string& what) {
   throw RuntimeFault("coded tensor \"" + std::string(tensor) + "\": " + what);
 }
 
 std::uint64_t checksum(std::span<const std::byte> bytes) {
-  return XXH3_64bits_withSeed(bytes.data() + header_bytes, bytes.size() - header_bytes,
+  return XXH3_64bits_withSeed(bytes.data() + envelope_bytes, bytes.size() - envelope_bytes,
                               XXH3_64bits(bytes.data(), checksum_offset));
 }
 
@@ -73,8 +73,8 @@ void encode_in_steps(const MethodRow& row, std::string_view tensor, std::span<co
 
 Envelope read_envelope(std::string_view tensor, std::span<const std::byte> bytes) {
   Envelope e;
-  if (bytes.size() < header_bytes) bad(tensor, std::to_string(bytes.size()) + " bytes are too few for a header");
-  std::memcpy(&e, bytes.data(), header_bytes);
+  if (bytes.size() < envelope_bytes) bad(tensor, std::to_string(bytes.size()) + " bytes are too few for a header");
+  std::memcpy(&e, bytes.data(), envelope_bytes);
   if (e.magic != Envelope{}.magic) bad(tensor, "it does not begin with FLNC");
   if (e.version != 1) bad(tensor, "version " + std::to_string(e.version) + ", only 1 is known");
   if (e.checksum != checksum(bytes)) bad(tensor, "the checksum does not match");
@@ -103,13 +103,20 @@ const MethodRow* find_method(std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
+WireSize wire_size(Method method, const Shape& shape, const MethodOptions& options) {
+  WireSize size = row_of(method).payload_size(shape, options);
+  size.expected += envelope_bytes;
+  size.most += envelope_bytes;
+  return size;
+}
+
 void encode(Method method, std::string_view tensor, std::span<const float> x, const Shape& shape,
             const MethodOptions& options, TensorState& state, CodecWorkspace& ws, std::vector<std::byte>& out) {
   const MethodRow& row = row_of(method);
   check(x.size() == elements_of(shape), "a tensor of another size than its shape");
   require_shape(tensor, shape, state);
   const bool feedback = row.feedback && options.feedback;
-  out.assign(header_bytes, std::byte{0});
+  out.assign(envelope_bytes, std::byte{0});
   if (row.fused) {
     if (const auto at = row.fused(x, shape, feedback, options, state, ws, out)) throw NotFinite(tensor, *at);
   } else {
@@ -121,7 +128,7 @@ void encode(Method method, std::string_view tensor, std::span<const float> x, co
   e.elements = x.size();
   e.step = state.step;
   ++state.step;
-  std::memcpy(out.data(), &e, header_bytes);
+  std::memcpy(out.data(), &e, envelope_bytes);
   seal(out);
 }
 
@@ -144,7 +151,7 @@ void decode(Method method, std::string_view tensor, std::span<const std::byte> b
                     " is due: a message was lost, or a state was not restored");
   const MethodRow& row = row_of(method);
   state.shape = shape;
-  row.decode(bytes.subspan(header_bytes), e.step, state, ws, out);
+  row.decode(bytes.subspan(envelope_bytes), e.step, state, ws, out);
   if (kernels(best_target()).max_magnitude(out.data(), out.size()) >= infinity_bits)
     bad(tensor, "a value is not finite");
   if (row.reference) state.reference.assign(out.begin(), out.end());

@@ -10,9 +10,8 @@ namespace fusion::compress::rows {
 namespace {
 
 template <ValueFormat format>
-void encode_as(Values x, const MethodOptions&, TensorState& state, CodecWorkspace& ws, Out out, std::span<float>) {
-  write_dense_message(x, DType::fp32, state.shape, format, ws.message);
-  append(out, std::span<const std::byte>(ws.message));
+void encode_as(Values x, const MethodOptions&, TensorState& state, CodecWorkspace&, Out out, std::span<float>) {
+  append_dense_message(x, DType::fp32, state.shape, format, out);
 }
 
 std::optional<PositionalRandom> random_of(const MethodOptions& options, const TensorState& state) {
@@ -105,6 +104,19 @@ void decode_change(std::span<const std::byte> payload, std::uint64_t step, Tenso
   add_reference(state, out);
 }
 
+template <ValueFormat format>
+WireSize dense_size(const Shape& shape, const MethodOptions&) {
+  return dense_message_size(shape, format);
+}
+template <BlockFormat format>
+WireSize blocks_size(const Shape& shape, const MethodOptions&) {
+  return exactly(block_bytes(elements_of(shape), format));
+}
+WireSize change_size(const Shape& shape, const MethodOptions&) {
+  const std::uint64_t n = elements_of(shape), change = block_bytes(n, int4_blocks);
+  return {change, std::max(change, 4 * n), n == 0};
+}
+
 double exact(const Shape&, const MethodOptions&) { return 0; }
 double half(const Shape&, const MethodOptions&) { return 0x1p-21; }   // 11 bits: (2^-11)^2, and what the scale flushes
 double brain(const Shape&, const MethodOptions&) { return 0x1p-15; }  // 8 bits: (2^-8)^2
@@ -117,63 +129,99 @@ double blocks(const Shape&, const MethodOptions&) {
 
 void decode_message(std::span<const std::byte> payload, std::uint64_t, TensorState& state, CodecWorkspace& ws,
                     std::span<float> out) {
-  Message& message = ws.received;
-  read_message(payload, message);
-  if (message.shape != state.shape) throw RuntimeFault("coded tensor: its message is of another shape");
-  scatter(message, out);
+  read_tensor(payload, state.shape, out, ws.received);
 }
 
-const MethodRow none{Method::none,  "none", "fp32 as it is", Guarantee::exact,
-                     exact,         false,  false,           encode_as<ValueFormat::fp32>,
-                     decode_message};
-const MethodRow fp16{Method::fp16,
-                     "fp16",
-                     "IEEE half precision under a common scale",
-                     Guarantee::contraction,
-                     half,
-                     false,
-                     false,
-                     encode_as<ValueFormat::fp16>,
-                     decode_message};
-const MethodRow bf16{Method::bf16,  "bf16", "bfloat16", Guarantee::contraction,
-                     brain,         false,  false,      encode_as<ValueFormat::bf16>,
-                     decode_message};
-const MethodRow int8{Method::int8,
-                     "int8",
-                     "8-bit integers, a scale per 256 elements",
-                     Guarantee::contraction,
-                     blocks<int8_blocks>,
-                     false,
-                     false,
-                     encode_blocks<int8_blocks>,
-                     decode_blocks<int8_blocks>};
-const MethodRow int4{Method::int4,
-                     "int4",
-                     "4-bit integers, a scale per 32 elements",
-                     Guarantee::contraction,
-                     blocks<int4_blocks>,
-                     false,
-                     false,
-                     encode_blocks<int4_blocks>,
-                     decode_blocks<int4_blocks>};
+const MethodRow none{
+    .method = Method::none,
+    .name = "none",
+    .help = "fp32 as it is",
+    .guarantee = Guarantee::exact,
+    .constant = exact,
+    .feedback = false,
+    .reference = false,
+    .payload_size = dense_size<ValueFormat::fp32>,
+    .passes = {9, 9},
+    .encode = encode_as<ValueFormat::fp32>,
+    .decode = decode_message,
+};
+const MethodRow fp16{
+    .method = Method::fp16,
+    .name = "fp16",
+    .help = "IEEE half precision under a common scale",
+    .guarantee = Guarantee::contraction,
+    .constant = half,
+    .feedback = false,
+    .reference = false,
+    .payload_size = dense_size<ValueFormat::fp16>,
+    .passes = {6.6, 5},
+    .encode = encode_as<ValueFormat::fp16>,
+    .decode = decode_message,
+};
+const MethodRow bf16{
+    .method = Method::bf16,
+    .name = "bf16",
+    .help = "bfloat16",
+    .guarantee = Guarantee::contraction,
+    .constant = brain,
+    .feedback = false,
+    .reference = false,
+    .payload_size = dense_size<ValueFormat::bf16>,
+    .passes = {9, 5},
+    .encode = encode_as<ValueFormat::bf16>,
+    .decode = decode_message,
+};
+const MethodRow int8{
+    .method = Method::int8,
+    .name = "int8",
+    .help = "8-bit integers, a scale per 256 elements",
+    .guarantee = Guarantee::contraction,
+    .constant = blocks<int8_blocks>,
+    .feedback = false,
+    .reference = false,
+    .payload_size = blocks_size<int8_blocks>,
+    .passes = {5.3, 3.2},
+    .encode = encode_blocks<int8_blocks>,
+    .decode = decode_blocks<int8_blocks>,
+};
+const MethodRow int4{
+    .method = Method::int4,
+    .name = "int4",
+    .help = "4-bit integers, a scale per 32 elements",
+    .guarantee = Guarantee::contraction,
+    .constant = blocks<int4_blocks>,
+    .feedback = false,
+    .reference = false,
+    .payload_size = blocks_size<int4_blocks>,
+    .passes = {7, 4.5},
+    .encode = encode_blocks<int4_blocks>,
+    .decode = decode_blocks<int4_blocks>,
+};
 const MethodRow hadamard_int4{
-    Method::hadamard_int4,
-    "hadamard-int4",
-    "4-bit integers after a Hadamard transform of tiles, which spreads outliers (arXiv 2506.01352)",
-    Guarantee::contraction,
-    blocks<int4_blocks>,
-    false,
-    false,
-    encode_hadamard,
-    decode_hadamard};
-const MethodRow aq{Method::aq,
-                   "aq",
-                   "4-bit change of an activation against what the receiver holds (arXiv 2206.01299)",
-                   Guarantee::contraction,
-                   blocks<int4_blocks>,
-                   false,
-                   true,
-                   encode_change,
-                   decode_change};
+    .method = Method::hadamard_int4,
+    .name = "hadamard-int4",
+    .help = "4-bit integers after a Hadamard transform of tiles, which spreads outliers (arXiv 2506.01352)",
+    .guarantee = Guarantee::contraction,
+    .constant = blocks<int4_blocks>,
+    .feedback = false,
+    .reference = false,
+    .payload_size = blocks_size<int4_blocks>,
+    .passes = {16, 11},
+    .encode = encode_hadamard,
+    .decode = decode_hadamard,
+};
+const MethodRow aq{
+    .method = Method::aq,
+    .name = "aq",
+    .help = "4-bit change of an activation against what the receiver holds (arXiv 2206.01299)",
+    .guarantee = Guarantee::contraction,
+    .constant = blocks<int4_blocks>,
+    .feedback = false,
+    .reference = true,
+    .payload_size = change_size,
+    .passes = {16, 10},
+    .encode = encode_change,
+    .decode = decode_change,
+};
 
 }  // namespace fusion::compress::rows

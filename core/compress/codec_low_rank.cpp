@@ -93,18 +93,28 @@ void decode_low_rank(std::span<const std::byte> payload, std::uint64_t, TensorSt
   Eigen::Map<Matrix>(out.data(), f.rows, f.columns).noalias() = p * q.transpose();
 }
 
+WireSize low_rank_size(const Shape& shape, const MethodOptions& options) {
+  const Factors f = factors_of(shape, options.rank);
+  const auto factors = static_cast<std::uint64_t>((f.rows + f.columns) * f.rank);
+  return exactly(4 + 4 * (f.worth() ? factors : elements_of(shape)));
+}
+
 double one(const Shape&, const MethodOptions&) { return 1 + 1e-5; }
 
 }  // namespace
 
-const MethodRow power_sgd{Method::power_sgd,
-                          "powersgd",
-                          "two thin factors, by a warm power step (arXiv 1905.13727)",
-                          Guarantee::contraction,
-                          one,
-                          true,
-                          false,
-                          encode_low_rank,
-                          decode_low_rank};
+const MethodRow power_sgd{
+    .method = Method::power_sgd,
+    .name = "powersgd",
+    .help = "two thin factors, by a warm power step (arXiv 1905.13727)",
+    .guarantee = Guarantee::contraction,
+    .constant = one,
+    .feedback = true,
+    .reference = false,
+    .payload_size = low_rank_size,
+    .passes = {35, 3.7},
+    .encode = encode_low_rank,
+    .decode = decode_low_rank,
+};
 
 }  // namespace fusion::compress::rows

@@ -31,8 +31,13 @@ void append_signs(Values x, Out out) {
   }
 }
 
-bool is_negative(std::span<const std::byte> signs, std::size_t i) {
-  return (signs[i / 8] >> (i % 8) & std::byte{1}) != std::byte{0};
+/// out[i] = magnitude(i), negative where its bit says so: the sign is put in, not chosen.
+template <class Magnitude>
+void with_signs(std::span<const std::byte> signs, std::span<float> out, Magnitude magnitude) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto sign = static_cast<std::uint32_t>(signs[i / 8]) >> (i % 8) << 31;
+    out[i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude(i)) ^ sign);
+  }
 }
 
 /// The tensor in k parts that differ in length by one at most, none of them empty.
@@ -87,7 +92,7 @@ void decode_sign(std::span<const std::byte> payload, std::uint64_t, TensorState&
   const auto scale = in.one<float>();
   const auto signs = in.bytes(bitmap_bytes(out.size()));
   in.finish();
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = is_negative(signs, i) ? -scale : scale;
+  with_signs(signs, out, [&](std::size_t) { return scale; });
 }
 
 constexpr std::size_t bucket = 512;
@@ -137,11 +142,6 @@ std::uint8_t rounded_exponent(float x, float uniform) {
   return static_cast<std::uint8_t>(exponent + (exponent < 254 && uniform < way));
 }
 
-float power(std::uint8_t exponent, bool negative) {
-  const float magnitude = std::bit_cast<float>(static_cast<std::uint32_t>(exponent) << 23);
-  return negative ? -magnitude : magnitude;
-}
-
 void encode_natural(Values x, const MethodOptions& options, TensorState& state, CodecWorkspace&, Out out,
                     std::span<float>) {
   const PositionalRandom random(options.seed, state.step);
@@ -157,8 +157,21 @@ void decode_natural(std::span<const std::byte> payload, std::uint64_t, TensorSta
   const auto exponents = in.bytes(out.size());
   const auto signs = in.bytes(bitmap_bytes(out.size()));
   in.finish();
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = power(static_cast<std::uint8_t>(exponents[i]), is_negative(signs, i));
+  with_signs(signs, out,
+             [&](std::size_t i) { return std::bit_cast<float>(static_cast<std::uint32_t>(exponents[i]) << 23); });
+}
+
+WireSize random_k_size(const Shape& shape, const MethodOptions& options) {
+  return exactly(16 + 4 * kept_of(elements_of(shape), options.keep));
+}
+WireSize sign_size(const Shape& shape, const MethodOptions&) { return exactly(4 + bitmap_bytes(elements_of(shape))); }
+WireSize qsgd_size(const Shape& shape, const MethodOptions&) {
+  const std::uint64_t n = elements_of(shape);
+  return exactly(4 * (n / bucket + (n % bucket != 0)) + n);
+}
+WireSize natural_size(const Shape& shape, const MethodOptions&) {
+  const std::uint64_t n = elements_of(shape);
+  return exactly(n + bitmap_bytes(n));
 }
 
 /// An element of a stratum of length s is kept with probability 1 / s and then s times itself: variance (s - 1) x^2.
@@ -180,41 +193,57 @@ double natural_constant(const Shape&, const MethodOptions&) { return 0.125; }  /
 
 }  // namespace
 
-const MethodRow random_k{Method::random_k,
-                         "random-k",
-                         "random elements, scaled so that the mean is right",
-                         Guarantee::unbiased,
-                         random_k_constant,
-                         false,
-                         false,
-                         encode_random_k,
-                         decode_random_k};
-const MethodRow sign{Method::sign,
-                     "sign",
-                     "signs and the mean magnitude (arXiv 1901.09847)",
-                     Guarantee::contraction,
-                     sign_constant,
-                     true,
-                     false,
-                     encode_sign,
-                     decode_sign};
-const MethodRow qsgd{Method::qsgd,
-                     "qsgd",
-                     "levels of the norm, rounded at random (arXiv 1610.02132)",
-                     Guarantee::unbiased,
-                     qsgd_constant,
-                     false,
-                     false,
-                     encode_qsgd,
-                     decode_qsgd};
-const MethodRow natural{Method::natural,
-                        "natural",
-                        "powers of two, rounded at random (arXiv 1905.10988)",
-                        Guarantee::unbiased,
-                        natural_constant,
-                        false,
-                        false,
-                        encode_natural,
-                        decode_natural};
+const MethodRow random_k{
+    .method = Method::random_k,
+    .name = "random-k",
+    .help = "random elements, scaled so that the mean is right",
+    .guarantee = Guarantee::unbiased,
+    .constant = random_k_constant,
+    .feedback = false,
+    .reference = false,
+    .payload_size = random_k_size,
+    .passes = {1.7, 2.8},
+    .encode = encode_random_k,
+    .decode = decode_random_k,
+};
+const MethodRow sign{
+    .method = Method::sign,
+    .name = "sign",
+    .help = "signs and the mean magnitude (arXiv 1901.09847)",
+    .guarantee = Guarantee::contraction,
+    .constant = sign_constant,
+    .feedback = true,
+    .reference = false,
+    .payload_size = sign_size,
+    .passes = {13, 4.2},
+    .encode = encode_sign,
+    .decode = decode_sign,
+};
+const MethodRow qsgd{
+    .method = Method::qsgd,
+    .name = "qsgd",
+    .help = "levels of the norm, rounded at random (arXiv 1610.02132)",
+    .guarantee = Guarantee::unbiased,
+    .constant = qsgd_constant,
+    .feedback = false,
+    .reference = false,
+    .payload_size = qsgd_size,
+    .passes = {36, 4.8},
+    .encode = encode_qsgd,
+    .decode = decode_qsgd,
+};
+const MethodRow natural{
+    .method = Method::natural,
+    .name = "natural",
+    .help = "powers of two, rounded at random (arXiv 1905.10988)",
+    .guarantee = Guarantee::unbiased,
+    .constant = natural_constant,
+    .feedback = false,
+    .reference = false,
+    .payload_size = natural_size,
+    .passes = {24, 5.5},
+    .encode = encode_natural,
+    .decode = decode_natural,
+};
 
 }  // namespace fusion::compress::rows

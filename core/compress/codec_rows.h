@@ -20,7 +20,11 @@ extern const MethodRow topk, threshold, dct_topk;
 extern const MethodRow power_sgd;
 
 /// Writes a selection as a wire message and, into `decoded`, what its reader will see.
-void append_selection(const Selection&, const Shape&, ValueFormat, CodecWorkspace&, Out, std::span<float> decoded);
+void append_selection(const Selection&, const Shape&, const MethodOptions&, CodecWorkspace&, Out,
+                      std::span<float> decoded);
+
+/// Of payloads whose size the shape decides.
+constexpr WireSize exactly(std::uint64_t bytes) { return {bytes, bytes, true}; }
 
 /// k = keep n, at least 1 where there is an element.
 std::uint64_t kept_of(std::uint64_t elements, double keep);

@@ -10,10 +10,9 @@
 namespace fusion::compress::rows {
 namespace {
 
-/// The message of ws.selection; ws.sent is what its reader will see.
-void append_message(const Selection& s, const Shape& shape, ValueFormat format, CodecWorkspace& ws, Out out) {
-  write_message(s, DType::fp32, shape, {format, {}}, ws.message, &ws.sent);
-  append(out, std::span<const std::byte>(ws.message));
+/// ws.sent is what the reader will see.
+void append_kept(const Selection& s, const Shape& shape, const MethodOptions& options, CodecWorkspace& ws, Out out) {
+  append_message(s, DType::fp32, shape, {options.value, options.index}, out, &ws.sent);
 }
 
 /// Selection and error feedback in one pass. The residual is made beside the old one and takes its place at the end.
@@ -31,7 +30,7 @@ std::optional<std::uint64_t> encode_topk(Values x, const Shape& shape, bool feed
   }
   const Selection& s = ws.selection;
   if (s.not_finite) return s.not_finite;
-  append_message(s, shape, options.value, ws, out);
+  append_kept(s, shape, options, ws, out);
   state.hint = s.threshold;
   if (!feedback) return {};
   for (std::size_t i = 0; i < s.index.size(); ++i) ws.residual[s.index[i]] = s.value[i] - ws.sent[i];
@@ -51,7 +50,7 @@ void encode_threshold(Values x, const MethodOptions& options, TensorState& state
       s.index.push_back(i);
       s.value.push_back(x[i]);
     }
-  append_selection(s, state.shape, options.value, ws, out, decoded);
+  append_selection(s, state.shape, options, ws, out, decoded);
 }
 
 constexpr std::size_t tile = 64;
@@ -102,7 +101,7 @@ void encode_dct(Values x, const MethodOptions& options, TensorState& state, Code
                {.target = options.target, .hint = state.hint});
   if (ws.selection.not_finite) throw RuntimeFault("dct-topk: a coefficient is beyond fp32");
   state.hint = ws.selection.threshold;
-  append_selection(ws.selection, state.shape, options.value, ws, out, decoded);
+  append_selection(ws.selection, state.shape, options, ws, out, decoded);
   to_elements(decoded);
 }
 
@@ -121,6 +120,16 @@ double sparse_constant(const Shape& shape, const MethodOptions& options) {
   return 1 - k / n * (1 - lost[static_cast<std::size_t>(options.value)]);
 }
 
+WireSize kept_size(const Shape& shape, const MethodOptions& options) {
+  return message_size(shape, kept_of(elements_of(shape), options.keep), {options.value, options.index});
+}
+/// Only the values tell how many reach the threshold: all, for what anyone may rely on.
+WireSize unknown_size(const Shape& shape, const MethodOptions& options) {
+  WireSize size = message_size(shape, elements_of(shape), {options.value, options.index});
+  size.exact = false;
+  return size;
+}
+
 double dct_constant(const Shape& shape, const MethodOptions& options) { return sparse_constant(shape, options) + 1e-6; }
 double one(const Shape&, const MethodOptions&) { return 1; }
 
@@ -132,40 +141,52 @@ std::uint64_t kept_of(std::uint64_t elements, double keep) {
                                    std::min<std::uint64_t>(elements, 1), elements);
 }
 
-void append_selection(const Selection& s, const Shape& shape, ValueFormat format, CodecWorkspace& ws, Out out,
+void append_selection(const Selection& s, const Shape& shape, const MethodOptions& options, CodecWorkspace& ws, Out out,
                       std::span<float> decoded) {
-  append_message(s, shape, format, ws, out);
+  append_kept(s, shape, options, ws, out);
   std::fill(decoded.begin(), decoded.end(), 0.0f);
   for (std::size_t i = 0; i < s.index.size(); ++i) decoded[s.index[i]] = ws.sent[i];
 }
 
-const MethodRow topk{Method::topk,
-                     "topk",
-                     "the largest magnitudes, exactly",
-                     Guarantee::contraction,
-                     sparse_constant,
-                     true,
-                     false,
-                     nullptr,
-                     decode_message,
-                     encode_topk};
-const MethodRow threshold{Method::threshold,
-                          "threshold",
-                          "every element of at least a given magnitude",
-                          Guarantee::bounded,
-                          one,
-                          true,
-                          false,
-                          encode_threshold,
-                          decode_message};
-const MethodRow dct_topk{Method::dct_topk,
-                         "dct-topk",
-                         "the largest cosine coefficients of tiles (arXiv 2411.19870)",
-                         Guarantee::contraction,
-                         dct_constant,
-                         true,
-                         false,
-                         encode_dct,
-                         decode_dct};
+const MethodRow topk{
+    .method = Method::topk,
+    .name = "topk",
+    .help = "the largest magnitudes, exactly",
+    .guarantee = Guarantee::contraction,
+    .constant = sparse_constant,
+    .feedback = true,
+    .reference = false,
+    .payload_size = kept_size,
+    .passes = {1.6, 2.8},
+    .encode = nullptr,
+    .decode = decode_message,
+    .fused = encode_topk,
+};
+const MethodRow threshold{
+    .method = Method::threshold,
+    .name = "threshold",
+    .help = "every element of at least a given magnitude",
+    .guarantee = Guarantee::bounded,
+    .constant = one,
+    .feedback = true,
+    .reference = false,
+    .payload_size = unknown_size,
+    .passes = {8, 2.8},
+    .encode = encode_threshold,
+    .decode = decode_message,
+};
+const MethodRow dct_topk{
+    .method = Method::dct_topk,
+    .name = "dct-topk",
+    .help = "the largest cosine coefficients of tiles (arXiv 2411.19870)",
+    .guarantee = Guarantee::contraction,
+    .constant = dct_constant,
+    .feedback = true,
+    .reference = false,
+    .payload_size = kept_size,
+    .passes = {135, 11},
+    .encode = encode_dct,
+    .decode = decode_dct,
+};
 
 }  // namespace fusion::compress::rows

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -103,7 +104,35 @@ void read_bitmap(Section section, std::uint64_t elements, std::span<std::uint64_
   if (read > 0 && index.back() >= elements) bad("the bitmap has a bit beyond the tensor");
 }
 
+/// An index costs a byte and another for each 255 elements of its gap, and the gaps' sum is n - k at most. A gap of a
+/// uniform support reaches g with probability (1 - k / n)^g.
+IndexBytes byte_delta_bytes(std::uint64_t elements, std::uint64_t kept) {
+  const double n = static_cast<double>(elements), k = static_cast<double>(kept);
+  const double reaches_255 = kept == 0 ? 0 : std::pow(1 - k / n, 255);
+  return {k / (1 - reaches_255), kept + (elements - kept) / 255};
+}
+
 }  // namespace
+
+IndexBytes index_bytes(IndexFormat format, std::uint64_t elements, std::uint64_t kept) {
+  const auto exactly = [](std::uint64_t bytes) { return IndexBytes{static_cast<double>(bytes), bytes}; };
+  switch (format) {
+    case IndexFormat::none:
+      return exactly(0);
+    case IndexFormat::raw32:
+      return exactly(4 * kept);
+    case IndexFormat::raw64:
+      return exactly(8 * kept);
+    case IndexFormat::byte_delta:
+      return byte_delta_bytes(elements, kept);
+    case IndexFormat::rice:
+      return {expected_rice_bytes(elements, kept), most_rice_bytes(kept)};
+    case IndexFormat::bitmap:
+      return exactly(elements / 8 + (elements % 8 != 0));
+  }
+  check(false, "an index format without a size");
+  return {};
+}
 
 std::uint64_t index_bytes(IndexFormat format, Indices index, std::uint64_t elements, std::uint64_t row) {
   switch (format) {

@@ -22,6 +22,13 @@ namespace fusion::compress {
 
 enum class IndexFormat : std::uint8_t { none, raw32, raw64, byte_delta, rice, bitmap };
 
+/// Bytes that a format takes for `kept` of `elements` indices, before they are known.
+struct IndexBytes {
+  double expected;     ///< on average, where any support is as likely as any other
+  std::uint64_t most;  ///< for any support
+};
+IndexBytes index_bytes(IndexFormat, std::uint64_t elements, std::uint64_t kept);
+
 /// Bytes that a format takes for these indices; exact but for rice, which is estimated. `row` is the length of a row of
 /// the tensor, 1 or more.
 std::uint64_t index_bytes(IndexFormat, std::span<const std::uint64_t> index, std::uint64_t elements, std::uint64_t row);

@@ -1,7 +1,9 @@
 #include "core/compress/quantise.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
 #include "core/compress/kernels.h"
 
@@ -43,45 +45,70 @@ void code_block(std::span<const float> x, float scale, int levels, std::uint64_t
   }
 }
 
-void pack(std::span<const std::int8_t> codes, BlockFormat format, std::vector<std::byte>& out) {
-  if (format.levels > 7) return append(out, codes);
-  const std::size_t start = out.size();
-  out.resize(start + (codes.size() + 1) / 2);
-  for (std::size_t i = 0; i < codes.size(); ++i)
-    out[start + i / 2] |= static_cast<std::byte>((codes[i] & 15) << (i % 2 * 4));
+constexpr std::size_t largest_block = int8_blocks.block;
+static_assert(int4_blocks.block <= largest_block && int4_blocks.block % 2 == 0);
+using Codes = std::array<std::int8_t, largest_block>;
+
+/// The codes of one block, which begins at a byte.
+void pack(const Codes& codes, std::size_t length, BlockFormat format, std::byte* to) {
+  if (format.levels > 7) {
+    std::memcpy(to, codes.data(), length);
+    return;
+  }
+  for (std::size_t i = 0; i + 2 <= length; i += 2)
+    to[i / 2] = static_cast<std::byte>((codes[i] & 15) | (codes[i + 1] & 15) << 4);
+  if (length % 2 == 1) to[length / 2] = static_cast<std::byte>(codes[length - 1] & 15);
 }
 
-std::int8_t code_at(std::span<const std::byte> bytes, BlockFormat format, std::size_t i) {
-  if (format.levels > 7) return static_cast<std::int8_t>(bytes[i]);
-  const int nibble = static_cast<int>(bytes[i / 2]) >> (i % 2 * 4) & 15;
-  return static_cast<std::int8_t>(nibble >= 8 ? nibble - 16 : nibble);
+void unpack(const std::byte* from, std::size_t length, BlockFormat format, Codes& codes) {
+  if (format.levels > 7) {
+    std::memcpy(codes.data(), from, length);
+    return;
+  }
+  const auto extended = [](int nibble) { return static_cast<std::int8_t>((nibble ^ 8) - 8); };
+  for (std::size_t i = 0; i + 2 <= length; i += 2) {
+    codes[i] = extended(static_cast<int>(from[i / 2]) & 15);
+    codes[i + 1] = extended(static_cast<int>(from[i / 2]) >> 4);
+  }
+  if (length % 2 == 1) codes[length - 1] = extended(static_cast<int>(from[length / 2]) & 15);
 }
+
+/// Bytes of the codes before element i, the first of a block.
+std::size_t code_bytes(std::size_t i, BlockFormat format) { return format.levels > 7 ? i : (i + 1) / 2; }
 
 }  // namespace
 
 void write_blocks(std::span<const float> x, BlockFormat format, const std::optional<PositionalRandom>& random,
                   std::vector<std::byte>& out, std::span<float> decoded) {
-  std::vector<float> scales(blocks_of(x.size(), format.block));
-  std::vector<std::int8_t> codes(x.size());
-  for (std::size_t b = 0; b < scales.size(); ++b) {
+  const std::size_t start = out.size(), blocks = blocks_of(x.size(), format.block);
+  out.resize(start + block_bytes(x.size(), format));
+  std::byte* const scales = out.data() + start;
+  std::byte* const packed = scales + blocks * sizeof(float);
+  Codes codes;
+  for (std::size_t b = 0; b < blocks; ++b) {
     const std::size_t first = b * format.block, length = std::min(format.block, x.size() - first);
-    scales[b] = scale_of(x.subspan(first, length), format.levels);
-    code_block(x.subspan(first, length), scales[b], format.levels, first, random, codes.data() + first);
-    for (std::size_t i = first; i < first + length && !decoded.empty(); ++i)
-      decoded[i] = static_cast<float>(codes[i]) * scales[b];
+    const float scale = scale_of(x.subspan(first, length), format.levels);
+    std::memcpy(scales + b * sizeof(float), &scale, sizeof scale);
+    code_block(x.subspan(first, length), scale, format.levels, first, random, codes.data());
+    pack(codes, length, format, packed + code_bytes(first, format));
+    for (std::size_t i = 0; i < length && !decoded.empty(); ++i)
+      decoded[first + i] = static_cast<float>(codes[i]) * scale;
   }
-  append(out, std::span<const float>(scales));
-  pack(codes, format, out);
 }
 
 void read_blocks(PayloadReader& in, BlockFormat format, std::span<float> out) {
-  std::vector<float> scales(blocks_of(out.size(), format.block));
-  in.fill(std::span<float>(scales));
-  for (const float s : scales)
-    if (!(s >= 0)) throw RuntimeFault("coded tensor: a block's scale is negative or not a number");
-  const auto codes = in.bytes(format.levels > 7 ? out.size() : (out.size() + 1) / 2);
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i] = static_cast<float>(code_at(codes, format, i)) * scales[i / format.block];
+  const std::size_t blocks = blocks_of(out.size(), format.block);
+  const std::byte* const scales = in.bytes(blocks * sizeof(float)).data();
+  const std::byte* const packed = in.bytes(code_bytes(out.size(), format)).data();
+  Codes codes;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const std::size_t first = b * format.block, length = std::min(format.block, out.size() - first);
+    float scale = 0;
+    std::memcpy(&scale, scales + b * sizeof(float), sizeof scale);
+    if (!(scale >= 0)) throw RuntimeFault("coded tensor: a block's scale is negative or not a number");
+    unpack(packed + code_bytes(first, format), length, format, codes);
+    for (std::size_t i = 0; i < length; ++i) out[first + i] = static_cast<float>(codes[i]) * scale;
+  }
 }
 
 }  // namespace fusion::compress

@@ -22,6 +22,12 @@ inline constexpr BlockFormat int8_blocks{256, 127}, int4_blocks{32, 7};
 
 constexpr double nearest_constant(BlockFormat f) { return static_cast<double>(f.block) / (4.0 * f.levels * f.levels); }
 
+/// Bytes of both parts.
+constexpr std::uint64_t block_bytes(std::uint64_t n, BlockFormat f) {
+  const std::uint64_t blocks = n / f.block + (n % f.block != 0);
+  return 4 * blocks + (f.levels > 7 ? n : n / 2 + n % 2);
+}
+
 /// Rounds at random where a generator is given: the mean is then the value. `decoded` receives what the reader will
 /// see, unless it is empty.
 void write_blocks(std::span<const float> x, BlockFormat, const std::optional<PositionalRandom>&,

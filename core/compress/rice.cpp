@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -11,7 +12,8 @@ namespace fusion::compress {
 namespace {
 
 constexpr int max_parameter = 31;
-constexpr int max_zeros = 24;                   // then the escape
+constexpr int max_zeros = 24;                               // then the escape
+constexpr std::uint64_t longest_code = max_zeros + 1 + 64;  // bits
 constexpr std::uint64_t kept_per_block = 1024;  // where the density is even: parameters cost 0.008 bits per index
 
 /// The best parameter for `count` gaps of sum `total`, and about the bits they take.
@@ -20,13 +22,14 @@ struct Choice {
   double bits = 0;
 };
 
-/// With x = 2^p / mean, a geometric gap's quotient is on average 1 / (e^x - 1) = 1/x - 1/2 + x/12 - …
+/// A gap reaches g with probability e^(-g / scale), scale = 1 / log(1 + 1 / mean), so that with x = 2^p / scale its
+/// quotient is on average 1 / (e^x - 1) = 1/x - 1/2 + x/12 - …; and scale = mean + 1/2 - 1 / (12 mean) + …
 Choice choose(std::uint64_t count, std::uint64_t total) {
   if (count == 0) return {};
   const double m = static_cast<double>(count), mean = static_cast<double>(total) / m;
   const auto bits = [&](int p) {
     if (p == 0) return m + static_cast<double>(total);
-    const double x = static_cast<double>(std::uint64_t{1} << p) / mean;
+    const double x = static_cast<double>(std::uint64_t{1} << p) / (mean + 0.5);
     return m * (p + 0.5 + 1 / x + x / 12);
   };
   const auto scaled = static_cast<std::uint64_t>(mean * 0.6931);
@@ -68,10 +71,14 @@ Plan plan_blocks(std::span<const std::uint64_t> index, std::uint64_t elements, s
   return plan;
 }
 
+/// L where rows don't matter.
+std::uint64_t even_block(std::uint64_t elements, std::uint64_t count) {
+  return std::max<std::uint64_t>(count <= kept_per_block ? elements : elements / count * kept_per_block, 1);
+}
+
 Plan best_plan(std::span<const std::uint64_t> index, std::uint64_t elements, std::uint64_t row) {
   const std::uint64_t count = std::max<std::uint64_t>(index.size(), 1);
-  const std::uint64_t even = count <= kept_per_block ? elements : elements / count * kept_per_block;
-  Plan best = plan_blocks(index, elements, std::max<std::uint64_t>(even, 1));
+  Plan best = plan_blocks(index, elements, even_block(elements, count));
   // Rows pay for their parameters only where they hold several indices each.
   if (row > 1 && row < elements && elements / row <= count) {
     Plan rows = plan_blocks(index, elements, row);
@@ -183,6 +190,17 @@ std::uint64_t take_gap(BitReader& bits, int p) {
 
 }  // namespace
 
+double expected_rice_bytes(std::uint64_t elements, std::uint64_t kept) {
+  const std::uint64_t block = even_block(elements, kept);
+  const double parameters = std::ceil(static_cast<double>(elements) / static_cast<double>(block));
+  return 8 + parameters + choose(kept, elements - kept).bits / 8;
+}
+
+std::uint64_t most_rice_bytes(std::uint64_t kept) {
+  const std::uint64_t parameters = kept + 2;  // rows have one each only where there are more indices than rows
+  return 8 + parameters + (kept * longest_code + 7) / 8;
+}
+
 std::uint64_t rice_bytes(std::span<const std::uint64_t> index, std::uint64_t elements, std::uint64_t row) {
   return static_cast<std::uint64_t>(best_plan(index, elements, row).bits / 8) + 1;
 }
@@ -191,7 +209,8 @@ void write_rice(std::span<const std::uint64_t> index, std::uint64_t elements, st
                 std::vector<std::byte>& out) {
   const Plan plan = best_plan(index, elements, row);
   const std::size_t start = out.size(), head = 8 + plan.parameters.size();
-  constexpr std::size_t batch = 256, batch_bytes = batch * 16;  // the longest code has 89 bits
+  constexpr std::size_t batch = 256, batch_bytes = batch * 16;
+  static_assert(longest_code <= 128);
   out.resize(start + head + static_cast<std::size_t>(plan.bits / 8 * 1.05) + 2 * batch_bytes);
   std::memcpy(out.data() + start, &plan.block, 8);
   std::copy(plan.parameters.begin(), plan.parameters.end(), out.begin() + static_cast<std::ptrdiff_t>(start + 8));

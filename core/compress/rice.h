@@ -10,7 +10,15 @@
 
 namespace fusion::compress {
 
-/// An estimate from the blocks' mean gaps, good to about 2 %.
+/// What `kept` indices of `elements` take on average where any support is as likely as any other.
+double expected_rice_bytes(std::uint64_t elements, std::uint64_t kept);
+
+/// What `kept` indices of `elements` take on average where any support is as likely as any other; and the most that
+/// any support takes.
+double expected_rice_bytes(std::uint64_t elements, std::uint64_t kept);
+std::uint64_t most_rice_bytes(std::uint64_t kept);
+
+/// An estimate from the blocks' mean gaps, good to about 2 % where gaps are spread as chance spreads them.
 std::uint64_t rice_bytes(std::span<const std::uint64_t> index, std::uint64_t elements, std::uint64_t row);
 void write_rice(std::span<const std::uint64_t> index, std::uint64_t elements, std::uint64_t row,
                 std::vector<std::byte>& out);

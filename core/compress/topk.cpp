@@ -119,6 +119,7 @@ class Selector {
       Scan scan = scan_from(base);
       for (;;) {
         scan.threshold = threshold_;
+        scan.dense = expects_many();
         scan.begin = scan_of(kernels_, in_.x)(scan, c_);
         if (scan.begin == scan.end) break;
         if (!make_room(++overflows)) return false;
@@ -133,9 +134,12 @@ class Selector {
     scan.error = in_.error ? in_.error + base : nullptr;
     scan.residual = residual_ ? residual_ + base : nullptr;
     scan.end = std::min(options_.segment, in_.n - base);
-    scan.dense = threshold_ == 0 || static_cast<double>(k_) > dense_fraction * static_cast<double>(in_.n);
     scan.stream = in_.n >= stream_from && reinterpret_cast<std::uintptr_t>(residual_) % 64 == 0;
     return scan;
+  }
+
+  bool expects_many() const {
+    return threshold_ == 0 || static_cast<double>(k_) > dense_fraction * static_cast<double>(in_.n);
   }
 
   /// k elements are behind us, so that only greater ones can still matter. The threshold was far off: look elsewhere,

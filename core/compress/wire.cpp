@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <string>
 
@@ -44,30 +45,35 @@ std::uint64_t row_length(const Shape& shape) {
   return shape.size() < 2 ? 1 : static_cast<std::uint64_t>(std::max<std::int64_t>(shape.back(), 1));
 }
 
+/// Those that a writer chooses among beside dense, all of known size.
+std::array<IndexFormat, 3> sized_formats(std::uint64_t elements) {
+  return {IndexFormat::bitmap, elements <= std::uint64_t{1} << 32 ? IndexFormat::raw32 : IndexFormat::raw64,
+          IndexFormat::byte_delta};
+}
+
 struct Format {
   IndexFormat index;
-  std::uint64_t bytes;
+  std::uint64_t bytes;  ///< both sections
 };
 
-Format smallest(const Selection& s, std::uint64_t row, ValueFormat value) {
+/// The smallest but for Rice, whose size is only estimated before it is written.
+Format smallest_sized(const Selection& s, std::uint64_t row, ValueFormat value) {
   Format best{IndexFormat::none, value_bytes(value, s.elements)};
   const std::uint64_t values = value_bytes(value, s.index.size());
-  const auto consider = [&](IndexFormat format) {
+  for (const IndexFormat format : sized_formats(s.elements)) {
     const std::uint64_t bytes = values + index_bytes(format, s.index, s.elements, row);
     if (bytes < best.bytes) best = {format, bytes};
-  };
-  consider(IndexFormat::bitmap);
-  consider(s.elements <= std::uint64_t{1} << 32 ? IndexFormat::raw32 : IndexFormat::raw64);
-  consider(IndexFormat::byte_delta);
-  consider(IndexFormat::rice);
+  }
   return best;
 }
 
-void finish(Header header, const Shape& shape, std::vector<std::byte>& out) {
-  std::memcpy(out.data(), &header, sizeof header);
-  if (!shape.empty()) std::memcpy(out.data() + sizeof header, shape.data(), 8 * shape.size());
-  header.checksum = message_checksum(out);
-  std::memcpy(out.data() + checksum_offset, &header.checksum, 8);
+std::uint64_t head_bytes(const Shape& shape) { return sizeof(Header) + 8 * shape.size(); }
+
+void finish(Header header, const Shape& shape, std::span<std::byte> message) {
+  std::memcpy(message.data(), &header, sizeof header);
+  if (!shape.empty()) std::memcpy(message.data() + sizeof header, shape.data(), 8 * shape.size());
+  header.checksum = message_checksum(message);
+  std::memcpy(message.data() + checksum_offset, &header.checksum, 8);
 }
 
 Header start(DType dtype, const Shape& shape, std::uint64_t elements, std::vector<std::byte>& out) {
@@ -76,8 +82,7 @@ Header start(DType dtype, const Shape& shape, std::uint64_t elements, std::vecto
   Header header;
   header.dtype = code_of(dtype);
   header.rank = static_cast<std::uint8_t>(shape.size());
-  out.clear();
-  out.resize(sizeof header + 8 * shape.size());
+  out.resize(out.size() + head_bytes(shape));
   return header;
 }
 
@@ -121,50 +126,14 @@ std::uint64_t read_shape(std::span<const std::byte> bytes, std::size_t rank, Sha
   return elements;
 }
 
-}  // namespace
+struct Sections {
+  Header header;
+  std::uint64_t elements;
+  std::span<const std::byte> index, values;
+};
 
-std::uint64_t elements_of(const Shape& shape) {
-  std::uint64_t elements = 1;
-  for (const std::int64_t size : shape) elements *= static_cast<std::uint64_t>(size);
-  return elements;
-}
-
-void write_message(const Selection& s, DType dtype, const Shape& shape, const WireOptions& options,
-                   std::vector<std::byte>& out, std::vector<float>* sent) {
-  const std::uint64_t row = row_length(shape);
-  const IndexFormat format = options.index ? *options.index : smallest(s, row, options.value).index;
-  if (format == IndexFormat::none) {
-    std::vector<float> all(s.elements), all_sent;
-    for (std::size_t i = 0; i < s.index.size(); ++i) all[s.index[i]] = s.value[i];
-    write_dense_message(all, dtype, shape, options.value, out, sent ? &all_sent : nullptr);
-    if (!sent) return;
-    sent->resize(s.index.size());
-    for (std::size_t i = 0; i < s.index.size(); ++i) (*sent)[i] = all_sent[s.index[i]];
-    return;
-  }
-  Header header = start(dtype, shape, s.elements, out);
-  header.index_format = static_cast<std::uint8_t>(format);
-  header.value_format = static_cast<std::uint8_t>(options.value);
-  header.count = s.index.size();
-  const std::size_t head = out.size();
-  write_index(format, s.index, s.elements, row, out);
-  header.index_bytes = out.size() - head;
-  header.scale = write_values(options.value, s.value, out, sent);
-  header.value_bytes = out.size() - head - header.index_bytes;
-  finish(header, shape, out);
-}
-
-void write_dense_message(std::span<const float> values, DType dtype, const Shape& shape, ValueFormat format,
-                         std::vector<std::byte>& out, std::vector<float>* sent) {
-  Header header = start(dtype, shape, values.size(), out);
-  header.value_format = static_cast<std::uint8_t>(format);
-  header.count = values.size();
-  header.scale = write_values(format, values, out, sent);
-  header.value_bytes = value_bytes(format, values.size());
-  finish(header, shape, out);
-}
-
-void read_message(std::span<const std::byte> bytes, Message& out) {
+/// All of a message but its index and values, checked.
+Sections read_head(std::span<const std::byte> bytes, Message& out) {
   const Header header = read_header(bytes);
   check_lengths(header, bytes.size());
   const std::uint64_t elements = read_shape(bytes, header.rank, out.shape);
@@ -176,10 +145,124 @@ void read_message(std::span<const std::byte> bytes, Message& out) {
   if (header.count > elements || (out.dense() && (header.count != elements || header.index_bytes != 0)))
     bad("its count does not fit its shape");
   const auto body = bytes.subspan(sizeof header + 8 * std::size_t{header.rank});
-  out.index.resize(out.dense() ? 0 : header.count);
-  out.value.resize(header.count);
-  if (!out.dense()) read_index(out.index_format, body.first(header.index_bytes), elements, out.index);
-  read_values(out.value_format, header.scale, body.subspan(header.index_bytes), out.value);
+  return {header, elements, body.first(header.index_bytes), body.subspan(header.index_bytes)};
+}
+
+void read_index_section(const Sections& sections, Message& out) {
+  out.index.resize(out.dense() ? 0 : sections.header.count);
+  if (!out.dense()) read_index(out.index_format, sections.index, sections.elements, out.index);
+}
+
+void write_as_dense(const Selection& s, DType dtype, const Shape& shape, ValueFormat format,
+                    std::vector<std::byte>& out, std::vector<float>* sent) {
+  std::vector<float> all(s.elements), all_sent;
+  for (std::size_t i = 0; i < s.index.size(); ++i) all[s.index[i]] = s.value[i];
+  append_dense_message(all, dtype, shape, format, out, sent ? &all_sent : nullptr);
+  if (!sent) return;
+  sent->resize(s.index.size());
+  for (std::size_t i = 0; i < s.index.size(); ++i) (*sent)[i] = all_sent[s.index[i]];
+}
+
+void write_as_sparse(const Selection& s, DType dtype, const Shape& shape, IndexFormat index, ValueFormat value,
+                     std::vector<std::byte>& out, std::vector<float>* sent) {
+  const std::size_t at = out.size();
+  Header header = start(dtype, shape, s.elements, out);
+  header.index_format = static_cast<std::uint8_t>(index);
+  header.value_format = static_cast<std::uint8_t>(value);
+  header.count = s.index.size();
+  const std::size_t head = out.size();
+  write_index(index, s.index, s.elements, row_length(shape), out);
+  header.index_bytes = out.size() - head;
+  header.scale = write_values(value, s.value, out, sent);
+  header.value_bytes = out.size() - head - header.index_bytes;
+  finish(header, shape, std::span(out).subspan(at));
+}
+
+}  // namespace
+
+std::uint64_t elements_of(const Shape& shape) {
+  std::uint64_t elements = 1;
+  for (const std::int64_t size : shape) elements *= static_cast<std::uint64_t>(size);
+  return elements;
+}
+
+WireSize dense_message_size(const Shape& shape, ValueFormat format) {
+  const std::uint64_t bytes = head_bytes(shape) + value_bytes(format, elements_of(shape));
+  return {bytes, bytes, true};
+}
+
+WireSize message_size(const Shape& shape, std::uint64_t kept, const WireOptions& options) {
+  const std::uint64_t elements = elements_of(shape), values = head_bytes(shape) + value_bytes(options.value, kept);
+  const WireSize dense = dense_message_size(shape, options.value);
+  if (options.index == IndexFormat::none) return dense;
+  const auto size_as = [&](IndexFormat format) {
+    const IndexBytes index = index_bytes(format, elements, kept);
+    return WireSize{values + static_cast<std::uint64_t>(std::ceil(index.expected)), values + index.most, false};
+  };
+  if (options.index) {
+    WireSize size = size_as(*options.index);
+    size.exact = *options.index != IndexFormat::byte_delta && *options.index != IndexFormat::rice;
+    return size;
+  }
+  WireSize size = dense;
+  size.exact = kept == elements;
+  size.expected = std::min(size.expected, size_as(IndexFormat::rice).expected);
+  for (const IndexFormat format : sized_formats(elements)) {
+    const WireSize sparse = size_as(format);
+    size.expected = std::min(size.expected, sparse.expected);
+    size.most = std::min(size.most, sparse.most);
+  }
+  return size;
+}
+
+void append_message(const Selection& s, DType dtype, const Shape& shape, const WireOptions& options,
+                    std::vector<std::byte>& out, std::vector<float>* sent) {
+  const auto write = [&](IndexFormat index) {
+    if (index == IndexFormat::none) {
+      write_as_dense(s, dtype, shape, options.value, out, sent);
+    } else {
+      write_as_sparse(s, dtype, shape, index, options.value, out, sent);
+    }
+  };
+  if (options.index) return write(*options.index);
+  const std::uint64_t row = row_length(shape), values = value_bytes(options.value, s.index.size());
+  const Format sized = smallest_sized(s, row, options.value);
+  if (values + index_bytes(IndexFormat::rice, s.index, s.elements, row) < sized.bytes) {
+    const std::size_t at = out.size();
+    write(IndexFormat::rice);
+    if (out.size() - at <= head_bytes(shape) + sized.bytes) return;  // as estimated
+    out.resize(at);
+  }
+  write(sized.index);
+}
+
+void append_dense_message(std::span<const float> values, DType dtype, const Shape& shape, ValueFormat format,
+                          std::vector<std::byte>& out, std::vector<float>* sent) {
+  const std::size_t at = out.size();
+  Header header = start(dtype, shape, values.size(), out);
+  header.value_format = static_cast<std::uint8_t>(format);
+  header.count = values.size();
+  header.scale = write_values(format, values, out, sent);
+  header.value_bytes = value_bytes(format, values.size());
+  finish(header, shape, std::span(out).subspan(at));
+}
+
+void read_message(std::span<const std::byte> bytes, Message& out) {
+  const Sections sections = read_head(bytes, out);
+  out.value.resize(sections.header.count);
+  read_index_section(sections, out);
+  read_values(out.value_format, sections.header.scale, sections.values, out.value);
+}
+
+void read_tensor(std::span<const std::byte> bytes, const Shape& shape, std::span<float> out, Message& scratch) {
+  check(out.size() == elements_of(shape), "a tensor of another size");
+  const Sections sections = read_head(bytes, scratch);
+  if (scratch.shape != shape) bad("it is of shape " + to_string(scratch.shape) + ", not " + to_string(shape));
+  if (scratch.dense()) return read_values(scratch.value_format, sections.header.scale, sections.values, out);
+  scratch.value.resize(sections.header.count);
+  read_index_section(sections, scratch);
+  read_values(scratch.value_format, sections.header.scale, sections.values, scratch.value);
+  scatter(scratch, out);
 }
 
 std::uint64_t message_checksum(std::span<const std::byte> bytes) {

@@ -54,17 +54,42 @@ struct Message {
   bool dense() const { return index_format == IndexFormat::none; }
 };
 
-/// Replaces `out` by the message of a selection whose `elements` is the shape's product. Values must be finite. `sent`
-/// receives the selection's values as the reader will see them, for error feedback.
-void write_message(const Selection&, DType, const Shape&, const WireOptions&, std::vector<std::byte>& out,
-                   std::vector<float>* sent = nullptr);
+/// Bytes that a tensor of a given shape takes, before its values are known.
+struct WireSize {
+  std::uint64_t expected = 0;  ///< on average, where any support is as likely as any other; real ones cluster: fewer
+  std::uint64_t most = 0;      ///< for any values
+  bool exact = true;           ///< every tensor of this shape takes `expected`
+};
+WireSize message_size(const Shape&, std::uint64_t kept, const WireOptions&);
+WireSize dense_message_size(const Shape&, ValueFormat);
+
+/// Appends the message of a selection whose `elements` is the shape's product. Values must be finite. `sent` receives
+/// the selection's values as the reader will see them, for error feedback.
+void append_message(const Selection&, DType, const Shape&, const WireOptions&, std::vector<std::byte>& out,
+                    std::vector<float>* sent = nullptr);
 
 /// All elements of a tensor.
-void write_dense_message(std::span<const float> values, DType, const Shape&, ValueFormat, std::vector<std::byte>& out,
-                         std::vector<float>* sent = nullptr);
+void append_dense_message(std::span<const float> values, DType, const Shape&, ValueFormat, std::vector<std::byte>& out,
+                          std::vector<float>* sent = nullptr);
+
+/// The same in the place of what `out` held.
+inline void write_message(const Selection& s, DType dtype, const Shape& shape, const WireOptions& options,
+                          std::vector<std::byte>& out, std::vector<float>* sent = nullptr) {
+  out.clear();
+  append_message(s, dtype, shape, options, out, sent);
+}
+inline void write_dense_message(std::span<const float> values, DType dtype, const Shape& shape, ValueFormat format,
+                                std::vector<std::byte>& out, std::vector<float>* sent = nullptr) {
+  out.clear();
+  append_dense_message(values, dtype, shape, format, out, sent);
+}
 
 /// Replaces `out`, whose memory it reuses. Throws RuntimeFault, saying what is wrong with the message.
 void read_message(std::span<const std::byte> bytes, Message& out);
+
+/// Reads a message of a tensor of this shape into the tensor, zeros included. Throws as read_message does, and for
+/// another shape; `out` is then unspecified.
+void read_tensor(std::span<const std::byte> bytes, const Shape&, std::span<float> out, Message& scratch);
 
 /// The checksum that belongs into a message of at least 56 bytes.
 std::uint64_t message_checksum(std::span<const std::byte> bytes);

@@ -24,15 +24,22 @@ void make_dense(Schedule& schedule) {
   for (CutEdge& edge : schedule.edges) edge.activation = edge.gradient = Codec{};
 }
 
-/// The bytes of a message while its ratio is being looked for.
+/// A message while its ratio is being looked for.
 struct Load {
+  const Tensor* tensor = nullptr;
   std::int64_t elements = 0, dense_bytes = 0, wire_bytes = 0;
-  bool compressible = false;
-  bool compressed() const { return wire_bytes < dense_bytes; }
+  Codec codec = {};
+  bool compressible() const { return tensor->dtype != DType::int64; }
+
+  void use(Codec next) {
+    codec = next;
+    wire_bytes = fusion::wire_bytes(*tensor, next).value;
+  }
 };
 
-std::int64_t sparse_bytes(std::int64_t elements, double ratio) {
-  return row_of(CodecKind::topk).wire_bytes(elements, DType::fp32, ratio).value;
+/// A ratio that keeps as many elements, and is made of that count.
+Codec keeping(std::int64_t elements, double ratio) {
+  return {CodecKind::topk, static_cast<double>(elements) / static_cast<double>(kept_elements(elements, ratio))};
 }
 
 /// Finds the lowest ratios for which no resource takes longer than `target`.
@@ -42,10 +49,10 @@ class Slack {
       : traffic_(traffic(dense, graph, platform)) {
     for (const Message& each : traffic_.messages) {
       const Tensor& tensor = tensor_of(dense, graph, each);
-      loads_.push_back({.elements = num_elements(tensor.shape),
+      loads_.push_back({.tensor = &tensor,
+                        .elements = num_elements(tensor.shape),
                         .dense_bytes = each.dense.value,
-                        .wire_bytes = each.dense.value,
-                        .compressible = tensor.dtype != DType::int64});
+                        .wire_bytes = each.dense.value});
     }
     crossing_.resize(traffic_.resources.size());
     for (std::size_t m = 0; m < loads_.size(); ++m)
@@ -54,19 +61,13 @@ class Slack {
 
   void solve(Seconds target) {
     target_ = target;
-    for (Load& load : loads_) load.wire_bytes = load.dense_bytes;
+    for (Load& load : loads_) load.use({});
     for (std::size_t r = 0; r < traffic_.resources.size(); ++r) relieve(r);
     for (std::size_t m = 0; m < loads_.size(); ++m) use_slack(m);
   }
 
   void write(Schedule& schedule) const {
-    for (std::size_t m = 0; m < loads_.size(); ++m) {
-      const Load& load = loads_[m];
-      const std::int64_t kept = load.wire_bytes / sparse_bytes(1, 1);
-      codec_of(schedule, traffic_.messages[m]) =
-          load.compressed() ? Codec{CodecKind::topk, static_cast<double>(load.elements) / static_cast<double>(kept)}
-                            : Codec{};
-    }
+    for (std::size_t m = 0; m < loads_.size(); ++m) codec_of(schedule, traffic_.messages[m]) = loads_[m].codec;
   }
 
  private:
@@ -77,8 +78,8 @@ class Slack {
 
   std::int64_t bytes_at(std::size_t message, double ratio) const {
     const Load& load = loads_[message];
-    if (!load.compressible) return load.wire_bytes;
-    return std::min(load.wire_bytes, sparse_bytes(load.elements, ratio));
+    if (!load.compressible()) return load.wire_bytes;
+    return std::min(load.wire_bytes, wire_bytes(*load.tensor, {CodecKind::topk, ratio}).value);
   }
 
   std::int64_t bytes_on(std::size_t resource, double ratio) const {
@@ -102,7 +103,8 @@ class Slack {
       const double middle = std::sqrt(low * high);
       (bytes_on(resource, middle) <= capacity(resource) ? high : low) = middle;
     }
-    for (const std::size_t m : crossing_[resource]) loads_[m].wire_bytes = bytes_at(m, high);
+    for (const std::size_t m : crossing_[resource])
+      if (bytes_at(m, high) < loads_[m].wire_bytes) loads_[m].use(keeping(loads_[m].elements, high));
   }
 
   std::int64_t max_elements_on(std::size_t resource) const {
@@ -114,14 +116,12 @@ class Slack {
   /// A message that another resource made smaller leaves room on this one: what is compressed takes what is left.
   void use_slack(std::size_t message) {
     Load& load = loads_[message];
-    if (!load.compressed()) return;
+    if (load.codec == Codec{}) return;
     std::int64_t room = std::numeric_limits<std::int64_t>::max();
     for (const std::size_t r : traffic_.resources_of(message)) room = std::min(room, capacity(r) - bytes_on(r));
     if (room <= 0) return;
-    const std::int64_t kept_bytes = sparse_bytes(1, 1);
     const std::int64_t allowed = load.wire_bytes + std::min(room, load.dense_bytes);
-    load.wire_bytes =
-        std::min(load.dense_bytes, allowed >= load.dense_bytes ? allowed : allowed / kept_bytes * kept_bytes);
+    load.use(allowed >= load.dense_bytes ? Codec{} : topk_within(*load.tensor, Bytes(allowed)));
   }
 
   Traffic traffic_;
@@ -149,9 +149,12 @@ void adatopk(Schedule& schedule, double ratio, const Graph& graph, const Costs&,
     slowest = std::max(slowest, compressible.back().second);
   }
   for (const auto& [each, time] : compressible) {
-    const double overhead = wire_overhead(CodecKind::topk, tensor_of(schedule, graph, each).dtype);
-    const double edge_ratio = std::max(1.0, overhead * ratio * (time / slowest));
-    if (edge_ratio > overhead) codec_of(schedule, each) = {CodecKind::topk, edge_ratio};
+    const double volume_ratio = ratio * (time / slowest);
+    if (volume_ratio <= 1) continue;
+    const Tensor& tensor = tensor_of(schedule, graph, each);
+    const Codec codec =
+        topk_within(tensor, Bytes(static_cast<std::int64_t>(static_cast<double>(each.dense.value) / volume_ratio)));
+    if (wire_bytes(tensor, codec) < each.dense) codec_of(schedule, each) = codec;
   }
 }
 

@@ -11,29 +11,17 @@
 namespace fusion {
 namespace {
 
-constexpr std::int64_t int8_block = 256;     // elements that share one fp32 scale
-constexpr std::int64_t bytes_per_kept = 12;  // fp32 value and int64 index
+using compress::IndexFormat;
+using compress::Method;
+using compress::ValueFormat;
 
-Bytes dense(std::int64_t elements, DType dtype, double) { return Bytes(elements * size_of(dtype)); }
-Bytes half(std::int64_t elements, DType, double) { return Bytes(elements * 2); }
-Bytes int8_blocks(std::int64_t elements, DType, double) {
-  return Bytes(elements + 4 * ((elements + int8_block - 1) / int8_block));
-}
-Bytes values_and_indices(std::int64_t elements, DType, double ratio) {
-  return Bytes(bytes_per_kept * kept_elements(elements, ratio));
-}
-
-// Passes over the dense tensor are an assumption, not a measurement: a cast reads it once; int8 reads it for the scale
-// and again to quantise; topk selects the threshold in about three reads (radix select) and gathers in one, and
-// scatters into a zeroed tensor on the other side.
 constexpr std::array rows = {
-    CodecRow{CodecKind::none, "none", "as it is", false, dense, 0, 0},
-    CodecRow{CodecKind::fp16, "fp16", "cast to IEEE half precision, 2 bytes per element", false, half, 1, 1},
-    CodecRow{CodecKind::bf16, "bf16", "cast to bfloat16, 2 bytes per element", false, half, 1, 1},
-    CodecRow{CodecKind::int8, "int8", "1 byte per element and an fp32 scale per block of 256", false, int8_blocks, 2,
-             1},
-    CodecRow{CodecKind::topk, "topk", "the largest n / R elements, 12 bytes each (fp32 value, int64 index)", true,
-             values_and_indices, 4, 1},
+    CodecRow{CodecKind::none, "none", false, {}},
+    CodecRow{CodecKind::fp16, "fp16", false, Method::fp16},
+    CodecRow{CodecKind::bf16, "bf16", false, Method::bf16},
+    CodecRow{CodecKind::int8, "int8", false, Method::int8},
+    CodecRow{CodecKind::topk, "topk", true, Method::topk},
+    CodecRow{CodecKind::topk_raw, "topk-raw", true, Method::topk, ValueFormat::fp32, IndexFormat::raw64},
 };
 
 }  // namespace
@@ -46,9 +34,26 @@ const CodecRow& row_of(CodecKind kind) {
   return *row;
 }
 
-const CodecRow* find_codec(std::string_view name) {
-  const auto row = std::ranges::find(rows, name, &CodecRow::name);
-  return row == rows.end() ? nullptr : &*row;
+std::optional<Coding> coding_of(const Tensor& tensor, Codec codec) {
+  const CodecRow& row = row_of(codec.kind);
+  if (!row.method || tensor.dtype == DType::int64) return {};
+  Coding coding{*row.method, {}};
+  coding.options.value = row.value;
+  coding.options.index = row.index;
+  if (const std::int64_t n = num_elements(tensor.shape); row.sparse && n > 0)
+    coding.options.keep = static_cast<double>(kept_elements(n, codec.ratio)) / static_cast<double>(n);
+  return coding;
+}
+
+Bytes wire_bytes(const Tensor& tensor, Codec codec) {
+  const auto coding = coding_of(tensor, codec);
+  if (!coding) return bytes_of(tensor);
+  return Bytes(static_cast<std::int64_t>(compress::wire_size(coding->method, tensor.shape, coding->options).expected));
+}
+
+compress::Passes coding_passes(CodecKind kind) {
+  const CodecRow& row = row_of(kind);
+  return row.method ? compress::row_of(*row.method).passes : compress::Passes{0, 0};
 }
 
 std::int64_t kept_elements(std::int64_t n, double ratio) {
@@ -58,13 +63,21 @@ std::int64_t kept_elements(std::int64_t n, double ratio) {
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(kept), 1, std::max<std::int64_t>(n, 1));
 }
 
-Bytes wire_bytes(const Tensor& tensor, Codec codec) {
-  if (tensor.dtype == DType::int64) return bytes_of(tensor);
-  return row_of(codec.kind).wire_bytes(num_elements(tensor.shape), tensor.dtype, codec.ratio);
-}
-
-double wire_overhead(CodecKind kind, DType dtype) {
-  return row_of(kind).wire_bytes(int8_block, dtype, 1) / dense(int8_block, dtype, 1);
+Codec topk_within(const Tensor& tensor, Bytes limit) {
+  const std::int64_t n = num_elements(tensor.shape);
+  const auto keeping = [&](std::int64_t k) {
+    return Codec{CodecKind::topk, static_cast<double>(n) / static_cast<double>(k)};
+  };
+  std::int64_t low = 1, high = std::max<std::int64_t>(n, 1);  // the answer lies between; sizes rise with k
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (wire_bytes(tensor, keeping(middle)) <= limit) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return keeping(low);
 }
 
 std::string format_ratio(double ratio) {

@@ -1,20 +1,24 @@
-// The wire formats of cut tensors: one row each, and the only place that knows how many bytes a message takes.
+// Codecs as they stand on the edges of a plan: a name and an element ratio. What they cost, bytes and time, is the
+// compressors' to say (core/compress/codec.h); this looks it up.
 //
-// An *element ratio* r keeps n / r of n elements. The `topk` format sends an fp32 value and an int64 index, 12 bytes
-// per kept element: element ratio 100 is a volume ratio of 33 on fp32 (golden case G23).
+// An *element ratio* r keeps n / r of n elements. `topk` sends fp16 values and the smallest index format, about 3.01
+// bytes per kept element at r = 100; `topk-raw` is the naive format, an fp32 value and an int64 index, 12 bytes:
+// element ratio 100 is then a volume ratio of 33 on fp32 (golden case G23).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/base/units.h"
+#include "core/compress/codec.h"
 #include "core/graph/graph.h"
 
 namespace fusion {
 
-enum class CodecKind : std::uint8_t { none, fp16, bf16, int8, topk };
+enum class CodecKind : std::uint8_t { none, fp16, bf16, int8, topk, topk_raw };
 
 /// A codec and its setting, as it stands on an edge.
 struct Codec {
@@ -26,25 +30,37 @@ struct Codec {
 struct CodecRow {
   CodecKind kind;
   std::string_view name;
-  std::string_view help;
   bool sparse;  ///< takes a ratio
-  /// Bytes on the wire for `elements` of `dtype`.
-  Bytes (*wire_bytes)(std::int64_t elements, DType dtype, double ratio);
-  double encode_passes, decode_passes;  ///< memory passes over the dense tensor that coding costs
+  /// What codes it; absent for `none`: the tensor travels as its bytes lie, without an envelope.
+  std::optional<compress::Method> method;
+  compress::ValueFormat value = compress::ValueFormat::fp16;  ///< of sparse rows
+  std::optional<compress::IndexFormat> index = {};            ///< of sparse rows; absent: the smallest
 };
 
 std::span<const CodecRow> codec_table();
 const CodecRow& row_of(CodecKind);
-const CodecRow* find_codec(std::string_view name);
 
-/// Wire size of a tensor under a codec. A codec never applies to integers (tokens): they travel as they are.
+/// How to code a tensor, for an executor: compress::encode(method, …, options, …) sends `wire_bytes` bytes.
+struct Coding {
+  compress::Method method;
+  compress::MethodOptions options;
+};
+/// Of a tensor under a codec. Absent where it travels as it is: `none`, and integers under any codec.
+std::optional<Coding> coding_of(const Tensor&, Codec);
+
+/// Bytes on the wire of a tensor under a codec. Exact but for `topk`, whose index depends on where the largest elements
+/// lie: the mean over all supports, an envelope of 32 bytes and a message header included. Real tensors cluster and
+/// take less; compress::wire_size gives the most that any tensor takes.
 Bytes wire_bytes(const Tensor&, Codec);
 
-/// Bytes per kept element over the bytes of a dense element of `dtype`: 3 for `topk` and fp32 (w of AdaTopK).
-double wire_overhead(CodecKind, DType);
+/// Time of coding, over that of reading the dense tensor once.
+compress::Passes coding_passes(CodecKind);
 
 /// Elements that a sparse codec keeps: ceil(n / ratio), at least one. A ratio that was made as n / k keeps exactly k.
 std::int64_t kept_elements(std::int64_t n, double ratio);
+
+/// `topk` with the lowest ratio at which a tensor takes no more than `limit` on the wire; one element where none does.
+Codec topk_within(const Tensor&, Bytes limit);
 
 /// "topk:100", "fp16", "none"
 std::string to_string(Codec);

@@ -25,8 +25,9 @@ void dense(Schedule& schedule, double, const Graph& graph, const Costs&, const P
 }
 
 /// Exactly the ratio that was asked for, even where that is more bytes than the dense tensor; all is kept at 1.
-void uniform_topk(Schedule& schedule, double ratio, const Graph& graph, const Costs&, const Platform&) {
-  set_all(schedule, graph, ratio > 1 ? Codec{CodecKind::topk, ratio} : Codec{});
+template <CodecKind kind>
+void uniform(Schedule& schedule, double ratio, const Graph& graph, const Costs&, const Platform&) {
+  set_all(schedule, graph, ratio > 1 ? Codec{kind, ratio} : Codec{});
 }
 
 constexpr double usual_ratio = 100;
@@ -40,7 +41,9 @@ constexpr std::array rows = {
     CompressionRow{"int8", "every cut tensor as int8 in blocks", false, 1, CodecKind::int8, Reach::everywhere,
                    dense<CodecKind::int8>},
     CompressionRow{"uniform-topk", "top-k on every edge; R is the element ratio: n / R elements are sent", true,
-                   usual_ratio, CodecKind::topk, Reach::everywhere, uniform_topk},
+                   usual_ratio, CodecKind::topk, Reach::everywhere, uniform<CodecKind::topk>},
+    CompressionRow{"uniform-topk-raw", "the same in the naive format: an fp32 value and an int64 index, 12 bytes", true,
+                   usual_ratio, CodecKind::topk_raw, Reach::everywhere, uniform<CodecKind::topk_raw>},
     CompressionRow{
         "adatopk",
         "top-k, the more the slower the link; the slowest edge sends 1 / R of its bytes, the others less compressed",

@@ -2,7 +2,8 @@
 //
 //   none | fp16 | bf16 | int8          the same dense codec on every edge
 //   uniform-topk:R                     element ratio R on every edge
-//   adatopk:R                          AdaTopK: r_e = max(1, w R C_e / max_f C_f) per directed edge
+//   uniform-topk-raw:R                 the same in the naive format of 12 bytes per element
+//   adatopk:R                          AdaTopK: a directed edge sends max_f C_f / (R C_e) of its bytes
 //   adatopk-slack                      the smallest r_e at which no edge is the bottleneck
 #pragma once
 

@@ -74,12 +74,12 @@ void add_edge_costs(std::vector<StageCosts>& costs, const Schedule& schedule, co
   const auto gpu = [&](StageId id) -> const GpuType& { return platform.gpu_of(schedule.stages[id.index()].device); };
   for (const Message& each : messages(schedule, graph)) {
     const CutEdge& edge = schedule.edges[each.edge];
-    const CodecRow& codec = row_of(each.gradient ? edge.gradient.kind : edge.activation.kind);
+    const compress::Passes coding = coding_passes((each.gradient ? edge.gradient : edge.activation).kind);
     const auto codec_time = each.gradient ? &StageCosts::backward_codec : &StageCosts::forward_codec;
     StageCosts& sender = costs[each.from.index()];
     StageCosts& receiver = costs[each.to.index()];
-    sender.*codec_time += passes(codec.encode_passes, each.dense, gpu(each.from));
-    receiver.*codec_time += passes(codec.decode_passes, each.dense, gpu(each.to));
+    sender.*codec_time += passes(coding.encode, each.dense, gpu(each.from));
+    receiver.*codec_time += passes(coding.decode, each.dense, gpu(each.to));
     if (schedule.training.recompute && !each.gradient) receiver.kept += each.dense;
     sender.buffers += 2 * each.dense;
     receiver.buffers += 2 * each.dense;
