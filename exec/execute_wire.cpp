@@ -8,23 +8,6 @@
 namespace fusion::exec {
 namespace {
 
-using compress::Method;
-
-struct Coding {
-  Method method = Method::none;
-  compress::MethodOptions options;
-};
-
-/// The compressor behind a codec of the plan.
-Coding coding_of(Codec codec) {
-  const compress::MethodRow* row = compress::find_method(row_of(codec.kind).name);
-  check(row != nullptr, "a codec of the plan without a compressor of its name");
-  Coding coding{row->method, {}};
-  coding.options.keep = 1 / codec.ratio;
-  coding.options.value = compress::ValueFormat::fp32;
-  return coding;
-}
-
 Shape shape_of(const Task& task, const Graph& graph) {
   if (task.payload.kind != Payload::Kind::parameter_gradient) return graph.tensor(task.payload.tensor).shape;
   return {task.payload.end - task.payload.begin};
@@ -37,6 +20,12 @@ DType dtype_of(const Task& task, const Graph& graph) {
 
 bool is_coded(const Task& task, const Graph& graph) {
   return task.codec.kind != CodecKind::none && dtype_of(task, graph) == DType::fp32;
+}
+
+Coding coding_of(const Task& task, const Graph& graph) {
+  const auto coding = fusion::coding_of(graph.tensor(task.payload.tensor), task.codec);
+  check(coding.has_value(), "a coded message of a tensor that travels as it is");
+  return *coding;
 }
 
 /// "send/activation/h.3.add/h.4.ln_1/topk"
@@ -80,7 +69,7 @@ compress::TensorState& Wire::state(TaskId id) { return states_[state_name(progra
 Bytestring Wire::pack(TaskId send, const HostTensor& tensor) {
   const Task& task = program_.task(send);
   if (!is_coded(task, graph_)) return tensor.data;
-  const Coding coding = coding_of(task.codec);
+  const Coding coding = coding_of(task, graph_);
   Bytestring message;
   compress::encode(coding.method, task.payload.name, tensor.floats(), tensor.shape, coding.options, state(send),
                    workspace_, message);
@@ -91,7 +80,7 @@ HostTensor Wire::unpack(TaskId recv, Bytestring message) {
   const Task& task = program_.task(recv);
   HostTensor tensor = HostTensor::zeros(shape_of(task, graph_), dtype_of(task, graph_));
   if (is_coded(task, graph_)) {
-    compress::decode(coding_of(task.codec).method, task.payload.name, message, tensor.shape, state(recv), workspace_,
+    compress::decode(coding_of(task, graph_).method, task.payload.name, message, tensor.shape, state(recv), workspace_,
                      tensor.floats());
     return tensor;
   }

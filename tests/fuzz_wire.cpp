@@ -25,6 +25,17 @@ void require_sound(const Message& m) {
   for (const float v : m.value) require(std::isfinite(v));
 }
 
+/// Read straight into the tensor: the same values, and zeros between.
+void require_same_tensor(std::span<const std::byte> bytes, const Message& m) {
+  const std::uint64_t elements = elements_of(m.shape);
+  if (elements > (std::uint64_t{1} << 20)) return;
+  std::vector<float> whole(elements), scattered(elements);
+  Message scratch;
+  read_tensor(bytes, m.shape, whole, scratch);
+  scatter(m, scattered);
+  require(whole == scattered);
+}
+
 void require_round_trip(const Message& m) {
   std::vector<std::byte> bytes;
   Message again;
@@ -58,6 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   require_sound(m);
+  require_same_tensor(bytes, m);
   require_round_trip(m);
   return 0;
 }

@@ -40,8 +40,11 @@ std::optional<Coding> coding_of(const Tensor& tensor, Codec codec) {
   Coding coding{*row.method, {}};
   coding.options.value = row.value;
   coding.options.index = row.index;
-  if (const std::int64_t n = num_elements(tensor.shape); row.sparse && n > 0)
-    coding.options.keep = static_cast<double>(kept_elements(n, codec.ratio)) / static_cast<double>(n);
+  const std::int64_t n = num_elements(tensor.shape);
+  if (!row.sparse || n == 0) return coding;
+  const std::int64_t kept = kept_elements(n, codec.ratio);
+  coding.options.keep = static_cast<double>(kept) / static_cast<double>(n);
+  if (kept == n) coding.options.value = ValueFormat::fp32;  // who keeps everything wants it exact
   return coding;
 }
 

@@ -45,7 +45,8 @@ struct Coding {
   compress::Method method;
   compress::MethodOptions options;
 };
-/// Of a tensor under a codec. Absent where it travels as it is: `none`, and integers under any codec.
+/// Of a tensor under a codec; a sparse one that keeps everything loses nothing. Absent where it travels as it is:
+/// `none`, and integers under any codec.
 std::optional<Coding> coding_of(const Tensor&, Codec);
 
 /// Bytes on the wire of a tensor under a codec. Exact but for `topk`, whose index depends on where the largest elements
