@@ -122,6 +122,19 @@ void put_gap(BitWriter& bits, std::uint64_t gap, int p) {
   }
 }
 
+/// Two gaps of one parameter in one step, where both codes are short: the writer's steps wait for one another.
+bool put_pair(BitWriter& bits, std::uint64_t first, std::uint64_t second, int p) {
+  const std::uint64_t zeros = first >> p, more_zeros = second >> p;
+  const int length = p + 1;
+  const auto limit = static_cast<std::uint64_t>(std::clamp(29 - length, 0, max_zeros));  // 56 bits in all
+  if (zeros >= limit || more_zeros >= limit) return false;
+  const std::uint64_t low = (std::uint64_t{1} << p) - 1;
+  const auto code = [&](std::uint64_t gap, std::uint64_t z) { return ((gap & low) << 1 | 1) << z; };
+  const int first_bits = static_cast<int>(zeros) + length, second_bits = static_cast<int>(more_zeros) + length;
+  bits.put(code(first, zeros) | code(second, more_zeros) << first_bits, first_bits + second_bits);
+  return true;
+}
+
 [[noreturn]] void bad(std::string_view what) { throw RuntimeFault("wire message: " + std::string(what)); }
 
 /// Bits from memory. Reading beyond the end gives zeros; `consumed` tells.
@@ -229,8 +242,12 @@ void write_rice(std::span<const std::uint64_t> index, std::uint64_t elements, st
         end = (block + 1) * plan.block;
         p = static_cast<int>(plan.parameters[block]);
       }
-      put_gap(bits, index[i] - next, p);
+      const std::uint64_t gap = index[i] - next;
       next = index[i] + 1;
+      if (i + 1 < stop && next < end && put_pair(bits, gap, index[i + 1] - next, p))
+        next = index[++i] + 1;
+      else
+        put_gap(bits, gap, p);
     }
   }
   out.resize(static_cast<std::size_t>(bits.finish() - out.data()));
