@@ -1,9 +1,13 @@
 // fusion-bench: how fast the parts of the product are. Figures come out of the run that prints them.
+#include <algorithm>
 #include <array>
 #include <iostream>
+#include <optional>
+#include <span>
 
 #include "bench/bench.h"
 #include "core/base/error.h"
+#include "core/base/names.h"
 #include "core/report/version.h"
 
 namespace fusion::bench {
@@ -15,7 +19,19 @@ constexpr std::array subcommands = {
     Subcommand{"simulate", "the simulator: activities per second and memory of a pipeline", add_simulate},
 };
 
+/// The first word that stands where a subcommand should, and is none.
+std::optional<std::string_view> unknown_subcommand(std::span<char*> arguments) {
+  if (arguments.empty() || arguments.front()[0] == '-') return {};
+  const std::string_view word = arguments.front();
+  if (std::ranges::find(subcommands, word, &Subcommand::name) != subcommands.end()) return {};
+  return word;
+}
+
 int run(int argc, char** argv) {
+  if (const auto word = unknown_subcommand(std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0))) {
+    std::cerr << "fusion-bench: " << unknown_name(*word, names_of(subcommands)) << "\n";
+    return static_cast<int>(ExitCode::usage);
+  }
   CLI::App app{"Benchmarks of FusionLLM's planner, simulator and compressors."};
   app.set_version_flag("--version", std::string(version()));
   app.require_subcommand(1);

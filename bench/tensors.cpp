@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -83,6 +84,17 @@ struct Stored {
   std::string_view bytes;
 };
 
+/// Whether the shape's product is this many elements; sizes come from a file, so the product may be beyond 64 bits.
+bool is_of_size(const Shape& shape, std::uint64_t elements) {
+  std::uint64_t product = 1;
+  for (const std::int64_t size : shape) {
+    const auto factor = static_cast<std::uint64_t>(size);
+    if (size < 0 || (factor != 0 && product > std::numeric_limits<std::uint64_t>::max() / factor)) return false;
+    product *= factor;
+  }
+  return product == elements;
+}
+
 Sample sample_of(const std::filesystem::path& path, const Stored& s) {
   struct Type {
     std::string_view names[2];
@@ -99,7 +111,7 @@ Sample sample_of(const std::filesystem::path& path, const Stored& s) {
   };
   for (const Type& type : types) {
     if (s.dtype != type.names[0] && s.dtype != type.names[1]) continue;
-    if (s.bytes.size() != type.size * compress::elements_of(s.shape))
+    if (!is_of_size(s.shape, s.bytes.size() / type.size) || s.bytes.size() % type.size != 0)
       throw InputError(
           path.string(), s.name,
           "has " + std::to_string(s.bytes.size()) + " bytes, which is not its shape " + to_string(s.shape));
