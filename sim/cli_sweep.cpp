@@ -1,5 +1,6 @@
 // fusion-sim sweep: every combination of some options, simulated; resumable.
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #include "core/base/error.h"
@@ -40,10 +41,10 @@ std::vector<Axis> axes_of(const Options& options) {
 void show(const std::vector<std::string>& lines, const std::vector<Axis>& axes) {
   constexpr std::size_t most = 10;
   std::vector<nlohmann::ordered_json> rows;
-  std::size_t failed = 0;
+  std::map<std::string, std::size_t> failures;
   for (const std::string& line : lines) {
     auto row = nlohmann::ordered_json::parse(line);
-    row.contains("failed") ? void(++failed) : rows.push_back(std::move(row));
+    row.contains("failed") ? void(++failures[row["failed"]]) : rows.push_back(std::move(row));
   }
   const auto rate = [](const nlohmann::ordered_json& row) { return -row["samples_per_s"].get<double>(); };
   std::ranges::stable_sort(rows, {}, rate);
@@ -60,7 +61,8 @@ void show(const std::vector<std::string>& lines, const std::vector<Axis>& axes) 
     table.add(std::move(cells), i == 0 ? Emphasis::strong : Emphasis::none);
   }
   print(table);
-  std::printf("\n%zu set-ups, %zu of them failed", lines.size(), failed);
+  std::printf("\n%zu set-ups", lines.size());
+  for (const auto& [kind, count] : failures) std::printf(", %zu failed: %s", count, kind.c_str());
   std::puts(rows.size() > most ? "; the fastest are shown" : "");
 }
 

@@ -10,6 +10,14 @@
 namespace fusion::sim {
 namespace {
 
+/// A network that only the other engine has is not unknown.
+void require_native_network(const std::string& name) {
+  for (const NetworkProfile& profile : network_profiles())
+    if (profile.name == name && name != "ideal")
+      throw InputError("", "network", in_quotes(name) + " is a model of simgrid; say --engine simgrid");
+  find_native_network(name);
+}
+
 Report native(const Program& program, const Platform& platform, const std::string& network, bool timeline) {
   return simulate_native(program, platform, {find_native_network(network).network, timeline});
 }
@@ -22,8 +30,7 @@ constexpr std::array engines = {
               [](const Program& program, const Platform& platform, const std::string& network) {
                 return simulate_isolated(program, platform, {network, false});
               }},
-    EngineRow{"native", "our own event loop, some ten times as fast",
-              [](const std::string& name) { find_native_network(name); }, native,
+    EngineRow{"native", "our own event loop, some ten times as fast", require_native_network, native,
               [](const Program& program, const Platform& platform, const std::string& network) {
                 return native(program, platform, network, false);
               }}};

@@ -24,15 +24,35 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// A file that `simulate --config` takes.
 std::string all_options(const SetUp& of) {
-  return write_run_config(of.config) + "engine = \"" + of.engine + "\"\nnetwork = \"" + of.network + "\"\n";
+  return "# simulate it with --engine " + of.engine + " --network " + of.network + "\n" + write_run_config(of.config);
 }
 
-/// Hash of all that a result follows from. A file that is named counts by its content: it may have been edited.
-std::string id_of(const SetUp& of) {
-  std::string text = all_options(of) + std::string(version());
-  for (const std::string& name : {of.config.model, of.config.platform})
-    if (std::filesystem::is_regular_file(name)) text += read_text(name);
+/// The options that decide model and platform.
+RunConfig problem_part(const RunConfig& config) {
+  RunConfig part;
+  part.model = config.model;
+  part.platform = config.platform;
+  part.model_options = config.model_options;
+  part.devices = config.devices;
+  part.bandwidth = config.bandwidth;
+  part.training = config.training;
+  return part;
+}
+
+/// Loads the problem of a set-up, so that what is wrong with it is said before anything runs, and gives the text of the
+/// files that it came from: they may be edited between two runs.
+std::string sources_of(const RunConfig& config) {
+  const Problem problem = load_problem(config);
+  std::string text = read_text(problem.platform.file) + read_text(platforms_directory() / "gpus.toml");
+  if (std::filesystem::is_regular_file(config.model)) text += read_text(config.model);
+  return text;
+}
+
+/// Hash of all that a result follows from.
+std::string id_of(const SetUp& of, const std::string& sources) {
+  const std::string text = all_options(of) + std::string(version()) + sources;
   std::array<char, 17> digits{};
   std::snprintf(digits.data(), digits.size(), "%016llx",
                 static_cast<unsigned long long>(XXH3_64bits(text.data(), text.size())));
@@ -61,14 +81,7 @@ Json options_of(const SetUp& of) {
 const Problem& problem_of(const RunConfig& config) {
   static std::string held;  // a worker is a process of its own
   static std::optional<Problem> problem;
-  RunConfig wanted;
-  wanted.model = config.model;
-  wanted.platform = config.platform;
-  wanted.model_options = config.model_options;
-  wanted.devices = config.devices;
-  wanted.bandwidth = config.bandwidth;
-  wanted.training = config.training;
-  const std::string key = write_run_config(wanted);
+  const std::string key = write_run_config(problem_part(config));
   if (!problem || held != key) {
     problem = load_problem(config);
     held = key;
@@ -113,13 +126,28 @@ std::string line_of(const SetUp& of, const Json& outcome) {
   return json.dump();
 }
 
-/// The lines that a journal holds for these set-ups. What a kill has torn off is no line.
+constexpr std::array figures = {"iteration_s",  "predicted_iteration_s", "samples_per_s",        "tokens_per_s",
+                                "devices_used", "devices_available",     "mean_bubble_fraction", "wire_bytes",
+                                "dense_bytes",  "peak_memory_bytes"};
+constexpr std::string_view crashed = "crash";
+
+/// Whether a line says how a set-up ended. A worker that died says nothing: it may have been killed for want of memory,
+/// so its set-up is tried again.
+bool is_finished(const Json& json) {
+  if (!json.is_object() || !json.contains("id") || !json["id"].is_string()) return false;
+  for (const auto& [key, value] : json.items())
+    if (!value.is_string() && !value.is_number()) return false;
+  if (json.contains("failed")) return json["failed"].is_string() && json["failed"] != crashed;
+  return std::ranges::all_of(figures, [&](const char* key) { return json.contains(key) && json[key].is_number(); });
+}
+
+/// The lines that a journal holds. What a kill has torn off is no line.
 std::map<std::string, std::string> finished(const std::filesystem::path& journal) {
   std::map<std::string, std::string> lines;
   std::ifstream file(journal);
   for (std::string line; std::getline(file, line);) {
     const Json json = Json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("id") && json["id"].is_string()) lines[json["id"]] = line;
+    if (is_finished(json)) lines[json["id"]] = line;
   }
   return lines;
 }
@@ -168,7 +196,7 @@ std::vector<std::string> values_in(const TomlTable& table, const std::string& ke
 }  // namespace
 
 std::vector<SetUp> set_ups(const RunConfig& base, const std::vector<Axis>& axes) {
-  constexpr std::size_t most = 10'000'000;
+  constexpr std::size_t most = 1'000'000;
   std::vector<SetUp> all(1);
   all.front().config = base;
   for (const Axis& axis : axes) {
@@ -183,11 +211,14 @@ std::vector<SetUp> set_ups(const RunConfig& base, const std::vector<Axis>& axes)
       }
     all = std::move(longer);
   }
+  std::map<std::string, std::string> known;  // by the options that decide the problem
   for (SetUp& each : all) {
     if (each.config.model.empty()) throw InputError("", "model", "is missing; say model=gpt2, or --model");
     if (each.config.platform.empty()) throw InputError("", "platform", "is missing; say platform=lan4, or --platform");
     find_engine(each.engine).require_network(each.network);
-    each.id = id_of(each);
+    std::string& sources = known[write_run_config(problem_part(each.config))];
+    if (sources.empty()) sources = sources_of(each.config);
+    each.id = id_of(each, sources);
   }
   return all;
 }
@@ -249,18 +280,21 @@ std::vector<std::string> sweep(const std::vector<SetUp>& all, const std::filesys
   std::map<std::string, std::string> lines = finished(journal_path);
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    write_text(directory / "configs" / (all[i].id + ".toml"), all_options(all[i]));
+    const std::filesystem::path config = directory / "configs" / (all[i].id + ".toml");
+    if (!std::filesystem::exists(config)) write_text(config, all_options(all[i]));
     if (lines.contains(all[i].id))
       ended(all[i]);
     else if (lines.emplace(all[i].id, "").second)
       open.push_back(i);  // a set-up that stands twice runs once
   }
+  if (!open.empty())  // those of an earlier grid must not be taken for this one's
+    for (const char* name : {"results.jsonl", "results.csv"}) std::filesystem::remove(directory / name);
   std::ofstream journal(journal_path, std::ios::app);
   if (!journal) throw InputError(journal_path.string(), "", "can't be written");
   if (std::filesystem::file_size(journal_path) > 0) journal << '\n';  // ends what a kill has torn off
   const auto keep = [&](std::size_t job, const std::string& answer) {
     const SetUp& of = all[open[job]];
-    lines[of.id] = answer.empty() ? line_of(of, failure("crash", "its worker ended by a signal")) : answer;
+    lines[of.id] = answer.empty() ? line_of(of, failure(std::string(crashed), "its worker ended by a signal")) : answer;
     journal << lines[of.id] << std::endl;  // on its way to the disk before the next one is looked at
     if (!journal) throw InputError(journal_path.string(), "", "can't be written");
     ended(of);

@@ -31,7 +31,7 @@ struct SetUp {
 };
 
 /// The product of the axes, the last one fastest; options without an axis are those of `base`. Throws InputError for a
-/// key, value, engine or network that there is not, before anything runs.
+/// key, value, model, platform, engine or network that there is not, before anything runs.
 std::vector<SetUp> set_ups(const RunConfig& base, const std::vector<Axis>& axes);
 
 /// "model=gpt2,resnet101". Throws InputError.

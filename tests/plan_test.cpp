@@ -68,6 +68,20 @@ TEST(Plan, BandwidthReplacesThatOfEveryLinkBetweenHostsAndIsKeptInTheSchedule) {
   EXPECT_EQ(make_schedule(config, problem).platform_bandwidth, "8 Mbps");
 }
 
+// The diagonal of a matrix of hosts serves pairs inside one host.
+TEST(Plan, BandwidthLeavesLinksInsideAHostOfAMatrixAlone) {
+  Platform platform = load_platform("dtfm-1");
+  ASSERT_TRUE(platform.matrix);
+  set_bandwidth(platform, BytesPerSecond(1e6));
+  for (std::size_t a = 0; a < platform.devices.size(); a += 7)
+    for (std::size_t b = 0; b < platform.devices.size(); b += 5) {
+      const bool same = platform.devices[a].host == platform.devices[b].host;
+      const auto rate = route(platform, DeviceId(a), DeviceId(b)).bandwidth;
+      if (!same) EXPECT_EQ(rate, BytesPerSecond(1e6)) << a << " " << b;
+      if (same) EXPECT_GT(rate, BytesPerSecond(1e6)) << a << " " << b;
+    }
+}
+
 TEST(Plan, PrecisionDecidesTheGraphsDType) {
   RunConfig config = small_run();
   config.training.precision = Precision::bf16;

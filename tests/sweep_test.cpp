@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/support/run_program.h"
 
@@ -40,7 +41,7 @@ TEST_F(Sweep, SameBytesWhateverTheNumberOfWorkers) {
   for (const char* workers : {"1", "3"}) {
     const Outcome outcome = sweep(axes + "-o " + folder(workers) + " --workers " + workers);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-    EXPECT_THAT(outcome.out, HasSubstr("24 set-ups, 12 of them failed"));
+    EXPECT_THAT(outcome.out, HasSubstr("24 set-ups, 12 failed: infeasible"));
   }
   for (const char* name : {"/results.csv", "/results.jsonl"})
     EXPECT_EQ(read_text(folder("1") + name), read_text(folder("3") + name));
@@ -65,6 +66,46 @@ TEST_F(Sweep, KilledAtAnyMomentItGoesOn) {
   ASSERT_EQ(sweep(command).exit_code, 0);
   for (const char* name : {"/results.csv", "/results.jsonl"})
     EXPECT_EQ(read_text(folder("whole") + name), read_text(folder("killed") + name));
+}
+
+// A line that lacks figures, or one of a worker that was killed, is not a result.
+TEST_F(Sweep, AJournalIsTakenAtItsWordOnlyWhereItIsWhole) {
+  const std::string command = "model=mlp platform=lan4 policy=random,op-fence -o " + folder("s");
+  ASSERT_EQ(sweep(command).exit_code, 0);
+  const std::string whole = read_text(folder("s") + "/results.jsonl");
+  const json line = json::parse(lines_of(folder("s") + "/results.jsonl").front());
+  json hollow = {{"id", line["id"]}}, wrong = line, killed = line;
+  wrong["samples_per_s"] = "x";
+  killed["failed"] = "crash";
+  for (const json& each : {hollow, wrong, killed}) {
+    std::ofstream(folder("s") + "/journal.jsonl") << each.dump() << "\n";
+    const Outcome outcome = sweep(command);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(read_text(folder("s") + "/results.jsonl"), whole);
+  }
+}
+
+TEST_F(Sweep, AnEditedPlatformIsAnotherSetUp) {
+  const std::string file = folder("p.toml"),
+                    text = read_text(std::string(FUSION_SOURCE_DIRECTORY) + "/platforms/lan4.toml");
+  const std::string command = "model=mlp platform=" + file + " policy=equal-number -o " + folder("s");
+  std::ofstream(file) << text;
+  ASSERT_EQ(sweep(command).exit_code, 0);
+  const json before = json::parse(lines_of(folder("s") + "/results.jsonl").front());
+  std::ofstream(file) << std::regex_replace(text, std::regex("1 Gbps"), "1 Mbps");
+  ASSERT_EQ(sweep(command).exit_code, 0);
+  const json after = json::parse(lines_of(folder("s") + "/results.jsonl").front());
+  EXPECT_NE(before["id"], after["id"]);
+  EXPECT_GT(after["iteration_s"].get<double>(), 100 * before["iteration_s"].get<double>());
+}
+
+TEST_F(Sweep, TheResolvedOptionsAreAConfigFile) {
+  ASSERT_EQ(sweep("model=mlp platform=lan4 policy=random seed=7 -o " + folder("s")).exit_code, 0);
+  const json row = json::parse(lines_of(folder("s") + "/results.jsonl").front());
+  const Outcome again = run_program(std::string(FUSION_SIM_PROGRAM) + " simulate --json --engine native --config " +
+                                    folder("s") + "/configs/" + row["id"].get<std::string>() + ".toml");
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["iteration_s"], row["iteration_s"]);
 }
 
 TEST_F(Sweep, WhatIsDoneIsNotDoneAgain) {
@@ -99,9 +140,12 @@ TEST_F(Sweep, WrongAxesFailBeforeAnythingRuns) {
   fails("policy=radom", "\"random\"");
   fails("policy", "key=value");
   fails("model=mlp platform=lan4 engine=natve", "\"native\"");
-  fails("model=mlp platform=lan4 network=tcp", "\"tcp\"");
+  fails("model=mlp platform=lan4 network=tcp", "simgrid");
   fails("model=mlp platform=lan4 \"bandwidth=8\"", "unit");
   fails("model=mlp policy=random", "platform");
+  fails("model=gtp2 platform=lan4", "did you mean \"gpt2\"");
+  fails("model=mlp platform=lan4,nope", "\"nope\"");
+  fails("model=mlp platform=lan4 devices=5", "5");
   std::ofstream(folder("bad.toml")) << "model = [\"mlp\"]\npolcy = [\"random\"]\n";
   fails(folder("bad.toml"), "bad.toml:2: polcy");
 }

@@ -63,6 +63,7 @@ class OpFence {
 
   std::vector<Stage> run() {
     judge_baselines();
+    judge_plans_of_other_codecs();
     starts_ = enumerated_orders(
         groups_, std::min(max_all_orders, max_units_of_all_orders / layouts_.front().coarse.line.num_units()));
     all_orders_ = !starts_.empty();
@@ -89,6 +90,21 @@ class OpFence {
       // No cuts for the devices in file order fit their memory: there is nothing to compare with.
     }
     for (const DeviceGroup& group : groups_) add_single(group.devices.front());
+  }
+
+  /// Where the ratio of an edge depends on all the others, a line can only guess it. So placements that were found for
+  /// codecs which treat every edge alike are judged too.
+  void judge_plans_of_other_codecs() {
+    if (input_.compression.row->reach == Reach::everywhere) return;
+    for (const char* other : {"int8", "uniform-topk:100"}) {
+      const Compression compression = parse_compression(other);
+      const PolicyInput input{input_.graph, input_.costs, input_.platform, input_.request, compression};
+      try {
+        judged_.push_back(judge(input_, OpFence(input).run()));
+      } catch (const Infeasible&) {
+        // Judging for that codec found nothing that fits; the search that follows says what is missing.
+      }
+    }
   }
 
   /// All of the network on one device, of each GPU type once.

@@ -112,11 +112,21 @@ Seconds transfer_time(const Platform& platform, DeviceId from, DeviceId to, Byte
 }
 
 void set_bandwidth(Platform& platform, BytesPerSecond bandwidth) {
-  std::vector<bool> is_bus(platform.links.size());
+  std::vector<bool> inside(platform.links.size());  // of a host
   for (const auto& bus : platform.buses)
-    if (bus) is_bus[bus->out.index()] = is_bus[bus->in.index()] = true;
+    if (bus) inside[bus->out.index()] = inside[bus->in.index()] = true;
+  if (platform.matrix && platform.matrix->level != LinkMatrix::Level::site) {
+    const LinkMatrix& matrix = *platform.matrix;
+    std::vector<std::size_t> host_of(num_groups(platform, matrix.level));
+    for (std::size_t d = 0; d < platform.devices.size(); ++d)
+      host_of[group_of(platform, matrix.level, DeviceId(d))] = platform.devices[d].host.index();
+    for (std::size_t from = 0; from < host_of.size(); ++from)
+      for (std::size_t to = 0; to < host_of.size(); ++to)
+        if (const auto link = matrix.entries[from * host_of.size() + to]; link && host_of[from] == host_of[to])
+          inside[link->index()] = true;
+  }
   for (std::size_t l = 0; l < platform.links.size(); ++l)
-    if (!is_bus[l]) platform.links[l].bandwidth = bandwidth;
+    if (!inside[l]) platform.links[l].bandwidth = bandwidth;
 }
 
 }  // namespace fusion
