@@ -92,12 +92,10 @@ void Mailbox::throw_if_failed(const std::string& waiter) {
 void Mailbox::wait(Lock& lock, std::optional<Seconds> until) {
   for (const auto& [peer, since] : silent_since_)
     until = std::min(until.value_or(since + deadline_), since + deadline_);
-  ++num_waiting_;
   if (until)
     changed_.wait_until(lock, clock_.at(*until));
   else
     changed_.wait(lock);
-  --num_waiting_;
 }
 
 std::optional<std::vector<std::byte>> Mailbox::take(std::deque<Parcel>& parcels) const {

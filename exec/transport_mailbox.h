@@ -1,7 +1,6 @@
 // What has arrived at one rank and nobody has taken yet, and why no more will come. Both transports wait here.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -51,8 +50,7 @@ class Mailbox {
   void wait_for(const std::function<bool()>& done, std::optional<Seconds> look_again, const std::string& waiter);
 
   std::optional<Failure> failure() const;
-  bool has_thrown() const;  ///< whether a wait has thrown the failure
-  bool is_waited_for() const { return num_waiting_ > 0; }
+  bool has_thrown() const;                 ///< whether a wait has thrown the failure
   std::vector<Transfer> take_transfers();  ///< those whose end has passed
   const RunClock& clock() const { return clock_; }
 
@@ -76,7 +74,6 @@ class Mailbox {
   std::map<int, Seconds> silent_since_;
   std::optional<Failure> failure_;
   bool has_thrown_ = false;
-  std::atomic<int> num_waiting_ = 0;
   Seconds deadline_{10};
 };
 

@@ -14,12 +14,15 @@ namespace fusion::exec {
 namespace {
 
 constexpr int frame_tag = 1, chunk_tag = 2, sync_tag = 3;
-constexpr int frames_posted = 4;     ///< receives of frames that are always open, per peer
-constexpr int chunks_posted = 8;     ///< receives of chunks, per peer
-constexpr int chunks_in_flight = 4;  ///< sends of chunks, per peer
-constexpr double heartbeat_s = 0.1;  ///< at most
-constexpr double linger_s = 0.2;     ///< after a failure, for the others to hear of it …
-constexpr double abort_s = 1.0;      ///< … where this rank is the cause
+constexpr int frames_posted = 4;                       ///< receives of frames that are always open, per peer
+constexpr int chunks_posted = 8;                       ///< receives of chunks, per peer
+constexpr int chunks_in_flight = 4;                    ///< sends of chunks, per peer
+constexpr double lively_s = 0.002;                     ///< after something has moved: naps are short
+constexpr double quick_nap_s = 50e-6, nap_s = 200e-6;  ///< … and while something is waited for
+constexpr double idle_nap_s = 4e-3;                    ///< while the rank computes and nothing is under way
+constexpr double heartbeat_s = 0.1;                    ///< at most
+constexpr double linger_s = 0.2;                       ///< after a failure, for the others to hear of it …
+constexpr double abort_s = 1.0;                        ///< … where this rank is the cause
 
 class MpiError : public RuntimeFault {
  public:
@@ -421,14 +424,16 @@ void MpiThread::nap(bool active) {
     progress_at_ = now();
     return;
   }
-  const bool busy = sends_under_way_ > 0 || state_->mailbox.is_waited_for() || (now() - progress_at_).value < 0.01;
-  Seconds until = now() + Seconds(busy ? 50e-6 : 1e-3);
+  const bool lively = (now() - progress_at_).value < lively_s;
+  bool awaited = handover_->num_waiting > 0 || sends_under_way_ > 0;
+  for_peers([&](int peer) { awaited |= !of(peer).inbox.empty(); });
+  Seconds until = now() + Seconds(lively ? quick_nap_s : awaited ? nap_s : idle_nap_s);
   for_peers([&](int peer) {
     if (of(peer).chunks_out >= chunks_in_flight) return;
     if (const auto due = of(peer).outbox.due()) until = std::min(until, *due);
   });
   std::unique_lock lock(handover_->mutex);
-  if (!handover_->submissions.empty()) return;
+  if (!handover_->submissions.empty() || (!awaited && handover_->num_waiting > 0)) return;
   handover_->changed.wait_until(lock, state_->mailbox.clock().at(until));
 }
 

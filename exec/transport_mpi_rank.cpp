@@ -10,6 +10,21 @@ namespace {
 constexpr std::chrono::milliseconds told_wait(1200);  ///< until the others have heard of an abort
 constexpr std::chrono::milliseconds last_wait(500);   ///< until they have heard of a failure
 
+/// While it lives, the transport's thread looks often.
+class Waiting {
+ public:
+  explicit Waiting(Handover& handover) : handover_(handover) {
+    const std::lock_guard lock(handover_.mutex);
+    if (handover_.num_waiting++ == 0) handover_.changed.notify_one();
+  }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() { --handover_.num_waiting; }
+
+ private:
+  Handover& handover_;
+};
+
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(const MpiOptions& options) {
@@ -54,6 +69,7 @@ class MpiTransport final : public Transport {
 
   std::vector<std::byte> receive(int peer, const MessageTag& tag, const std::string& waiting_for) override {
     check_peer(peer);
+    const Waiting waiting(*joined_.handover);
     return mailbox().receive(peer, tag, waiting_for);
   }
 
@@ -65,6 +81,7 @@ class MpiTransport final : public Transport {
         if (!has_all(peer)) return false;
       return true;
     };
+    const Waiting waiting(*joined_.handover);
     mailbox().wait_for(all_have_all, {}, "rank " + std::to_string(rank()) + ", waiting until all it sent has arrived");
   }
 

@@ -28,6 +28,7 @@ struct Handover {
   std::mutex mutex;
   std::condition_variable changed;                  ///< there are submissions
   std::vector<Submission> submissions;              ///< under the mutex
+  std::atomic<int> num_waiting = 0;                 ///< the rank's own threads that wait for something to arrive
   std::atomic<bool> leaving = false;                ///< in order; goodbyes have been submitted
   std::atomic<bool> aborting = false;               ///< this rank is the cause of the failure
   std::vector<std::atomic<std::uint64_t>> flushed;  ///< by peer: how many of our messages it says it has
