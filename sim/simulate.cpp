@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <simgrid/kernel/Timer.hpp>
 #include <simgrid/kernel/routing/NetPoint.hpp>
 #include <simgrid/kernel/routing/NetZoneImpl.hpp>
@@ -27,9 +28,12 @@ constexpr std::array profiles = {
                    "SimGrid LV08: bandwidth x 0.97, latency x 13.01, 5 % cross-traffic, TCP window 4 MiB"}};
 
 /// SimGrid treats events within `surf/precision` seconds as one, by default 10 us: ops of 1 us would take no time at
-/// all. Rates are solved within `maxmin/precision`.
-std::vector<std::string> settings(const NetworkProfile& profile) {
-  std::vector<std::string> list = {"surf/precision:1e-12", "maxmin/precision:1e-12"};
+/// all. It must stay above what a double tells apart at the end of the run, or the clock stands still. Rates are solved
+/// within `maxmin/precision`.
+std::vector<std::string> settings(const NetworkProfile& profile, Seconds expected) {
+  char precision[64];
+  std::snprintf(precision, sizeof precision, "surf/precision:%.3e", std::max(1e-12, 4e-15 * expected.value));
+  std::vector<std::string> list = {precision, "maxmin/precision:1e-12"};
   if (profile.name == "ideal")
     list.insert(list.end(), {"network/model:CM02", "network/crosstraffic:0", "network/bandwidth-factor:1",
                              "network/latency-factor:1", "network/weight-S:0", "network/TCP-gamma:0"});
@@ -78,12 +82,12 @@ class PlatformZone : public routing::NetZoneImpl {
 };
 
 /// SimGrid wants its settings before the platform, and talks of each unless told not to.
-s4u::Engine& make_engine(const NetworkProfile& profile) {
+s4u::Engine& make_engine(const NetworkProfile& profile, Seconds expected) {
   static bool made = false;
   if (made) throw std::logic_error("simulate: SimGrid allows one engine per process; use simulate_isolated");
   made = true;
   std::vector<std::string> arguments = {"fusion-sim", "--log=root.threshold:warning"};
-  for (const std::string& setting : settings(profile)) arguments.push_back("--cfg=" + setting);
+  for (const std::string& setting : settings(profile, expected)) arguments.push_back("--cfg=" + setting);
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
   int argc = static_cast<int>(argv.size());
@@ -100,7 +104,7 @@ class Simulation {
         options_(options),
         profile_(find_network_profile(options.network)),
         pipelined_(profile_.name == "ideal"),
-        engine_(make_engine(profile_)) {
+        engine_(make_engine(profile_, program.info.predicted_iteration)) {
     auto* zone = new PlatformZone(platform, !pipelined_);  // the engine owns its root zone
     std::vector<s4u::Host*> host_of(platform.devices.size());
     for (const DeviceProgram& device : program.devices) {

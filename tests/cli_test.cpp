@@ -141,6 +141,19 @@ TEST_F(Cli, BothEnginesGiveOneAnswer) {
   expect_one_line(fusion_sim(run + " --engine natve"), 3, HasSubstr("\"native\""));
 }
 
+// Three weeks: what a double tells apart there is more than the picosecond within which SimGrid joins events.
+TEST_F(Cli, WeeksOfSimulatedTimeEnd) {
+  const std::string run =
+      "simulate --json --model gpt2 --platform testbed-2 --policy random --order gpipe --compress uniform-topk-raw:100 "
+      "--micro-batches 5 --seed 177 --bandwidth \"1 kbps\"";
+  const Outcome simgrid = fusion_sim(run);
+  ASSERT_EQ(simgrid.exit_code, 0) << simgrid.err;
+  const double iteration_s = json::parse(simgrid.out)["iteration_s"];
+  EXPECT_GT(iteration_s, 1e6);
+  EXPECT_NEAR(json::parse(fusion_sim(run + " --engine native").out)["iteration_s"].get<double>(), iteration_s,
+              0.01 * iteration_s);
+}
+
 TEST_F(Cli, AnEditedPlanIsJudgedAnew) {
   const std::string plan = path("s.json");
   ASSERT_EQ(fusion_sim("plan --policy equal-number" + small_run + "-o " + plan).exit_code, 0);
