@@ -41,6 +41,20 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
+/// mpirun fills a host before it takes the next, so that ranks of one host follow one another.
+void require_hosts_that_mpirun_can_follow(const std::vector<std::string>& hosts) {
+  for (const std::string& host : hosts)
+    if (host.empty() || host.find_first_of(" \t=#") != std::string::npos)
+      throw InputError("", "--hosts", in_quotes(host) + " is no name of a host");
+  for (std::size_t i = 2; i < hosts.size(); ++i)
+    if (hosts[i] != hosts[i - 1] &&
+        std::ranges::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(i), hosts[i]) > 0)
+      throw InputError("", "--hosts",
+                       in_quotes(hosts[i]) + " comes back after " + in_quotes(hosts[i - 1]) +
+                           "; mpirun fills a host before it takes the next, so its ranks would land elsewhere than the "
+                           "plan says");
+}
+
 Launch launch_of(const Options& options, std::size_t num_ranks) {
   Launch launch;
   launch.program = fs::read_symlink("/proc/self/exe").string();
@@ -53,6 +67,7 @@ Launch launch_of(const Options& options, std::size_t num_ranks) {
     throw InputError("", "--hosts",
                      "names " + std::to_string(launch.hosts.size()) + " hosts; the plan uses " +
                          std::to_string(num_ranks) + " devices, and each wants the host that it is on");
+  require_hosts_that_mpirun_can_follow(launch.hosts);
   launch.cores = std::thread::hardware_concurrency();
   launch.interface = options.interface;
   launch.timeout_s = options.timeout_s;

@@ -1,6 +1,9 @@
 #include "exec/execute_checkpoint.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -47,15 +50,22 @@ void take_over(const Checkpoint& checkpoint, const fs::path& path, const std::st
   std::ranges::copy(stored, values.begin());
 }
 
-/// Removes all but the newest steps. What can't be removed stays, and does no harm.
-void remove_old_steps(const CheckpointOptions& options) {
-  std::vector<fs::path> steps;
+/// Removes all but the newest steps that are complete, this one among them. Steps beyond it belong to a run that was
+/// refused or cut off: they are nobody's reserve, and stay to be looked at. What can't be removed stays too, and does
+/// no harm.
+void remove_old_steps(const CheckpointOptions& options, std::int64_t written) {
+  if (options.keep == 0) return;
+  std::vector<std::pair<std::int64_t, fs::path>> steps;  // complete ones
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(options.directory, ignored))
-    if (entry.path().filename().string().starts_with("step-")) steps.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(options.directory, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("step-") || !fs::exists(entry.path() / "COMPLETE", ignored)) continue;
+    const std::int64_t step = std::strtoll(name.c_str() + std::string_view("step-").size(), nullptr, 10);
+    if (step <= written) steps.emplace_back(step, entry.path());
+  }
   std::ranges::sort(steps, std::greater());
-  for (std::size_t i = static_cast<std::size_t>(options.keep); options.keep > 0 && i < steps.size(); ++i)
-    fs::remove_all(steps[i], ignored);
+  for (std::size_t i = static_cast<std::size_t>(options.keep); i < steps.size(); ++i)
+    fs::remove_all(steps[i].second, ignored);
 }
 
 }  // namespace
@@ -67,7 +77,7 @@ void write_step(Walk& walk, const Graph& graph, Council& council, const TrainOpt
   council.gather(Topic::written, steps, {}, "the checkpoint of step " + std::to_string(steps));
   if (transport.rank() == 0) {
     finish_checkpoint(options.checkpoint.directory, info);
-    remove_old_steps(options.checkpoint);
+    remove_old_steps(options.checkpoint, steps);
   }
   council.tell(Topic::finished, steps, {}, "the end of the checkpoint of step " + std::to_string(steps));
 }
@@ -85,6 +95,7 @@ std::int64_t resume_step(Walk& walk, const Program& program, const Graph& graph,
     throw InputError(asked.directory.string(), "checkpoint",
                      "holds the steps of an earlier run; give --resume to go on, or another directory");
   for (const std::string& line : refused) say("passed over " + line);
+  if (!newest && !refused.empty()) say("none of the steps in " + asked.directory.string() + " is whole: begins anew");
   if (!newest) return 0;
 
   const Checkpoint checkpoint = read_checkpoint(*newest);

@@ -102,13 +102,13 @@ std::string hostfile_of(const Launch& launch) {
 
 namespace {
 
-/// mpirun itself ends a job within a second of SIGTERM or SIGINT, but passes SIGUSR1 on: so the script translates.
-/// setsid keeps the terminal's Ctrl-C from it.
+/// mpirun itself ends a job within a second of SIGTERM or SIGINT, but passes SIGUSR1 on: so the script translates, and
+/// the end of its terminal too. setsid keeps the terminal's Ctrl-C from mpirun.
 std::string translated(const std::string& line) {
   return "setsid " + line +
          " \"$@\" &\n"
          "run=$!\n"
-         "trap 'kill -USR1 $run' TERM INT USR1\n"
+         "trap 'kill -USR1 $run' TERM INT HUP USR1\n"
          "wait $run\n"
          "code=$?\n"
          "while kill -0 $run 2>/dev/null; do wait $run; code=$?; done\n"
@@ -119,7 +119,8 @@ std::string translated(const std::string& line) {
 
 std::string run_script(const Launch& launch, const std::string& hostfile) {
   return "#!/bin/sh\n"
-         "# Written by fusion-exec launch. SIGTERM, SIGINT (Ctrl-C) and SIGUSR1 end the run after its step, with a "
+         "# Written by fusion-exec launch. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGUSR1 end the run after its step, "
+         "with a "
          "checkpoint.\n" +
          translated(mpirun_line(launch, hostfile));
 }
@@ -142,6 +143,8 @@ std::string sbatch_script(const Launch& launch) {
          minutes +
          "\n"
          "#SBATCH --signal=B:USR1@120\n" +
+         std::string(launch.hosts.empty() ? ""
+                                          : "# --hosts is for the script run: Slurm chooses the hosts of this one\n") +
          translated(mpirun_line(inside, ""));
 }
 

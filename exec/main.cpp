@@ -55,7 +55,7 @@ int run(int argc, char** argv) {
       "Examples:\n"
       "  fusion-sim plan --model gpt2 --platform pair -o schedule.json\n"
       "  fusion-exec train --plan schedule.json --data text:book.txt --steps 10    all ranks as threads\n"
-      "  fusion-exec launch --plan schedule.json --data text:book.txt --steps 1000 -o run1    how to start it with "
+      "  fusion-exec launch --plan schedule.json -o run1 -- --data text:book.txt --steps 1000    how to start it with "
       "MPI\n"
       "Exit codes: 0 done, 2 usage, 3 bad input, 4 infeasible, 5 runtime fault, 6 peer lost.");
   app.require_subcommand(1);

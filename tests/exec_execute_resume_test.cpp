@@ -100,6 +100,21 @@ TEST_F(Resume, KeepsTheNewestStepsOnly) {
   EXPECT_THAT(left, testing::UnorderedElementsAre("step-00000005", "step-00000006"));
 }
 
+// A step beyond those that are written, torn off by a kill, is not one of those that count.
+TEST_F(Resume, ATornStepDoesNotPushOutWholeOnes) {
+  TrainOptions first = options(6);
+  first.checkpoint.every = 3;
+  train(pipeline(2), plain_backend(), first);
+  fs::remove(directory_ / "step-00000006" / "COMPLETE");
+  TrainOptions again = options(5);
+  again.checkpoint.every = 1;
+  again.checkpoint.keep = 1;
+  EXPECT_EQ(train(pipeline(2), plain_backend(), again)[0].first_step, 3);
+  EXPECT_TRUE(fs::exists(directory_ / "step-00000005" / "COMPLETE"));
+  EXPECT_FALSE(fs::exists(directory_ / "step-00000004"));
+  EXPECT_EQ(train(pipeline(2), plain_backend(), options(5))[0].first_step, 5);
+}
+
 TEST_F(Resume, RefusesADirectoryWithStepsUnlessAsked) {
   train(pipeline(2), plain_backend(), options(1));
   TrainOptions fresh = options(2);
