@@ -4,6 +4,7 @@
 
 #include "core/base/names.h"
 #include "core/plan/chain_optimal.h"
+#include "core/plan/dt_fm.h"
 #include "core/plan/op_fence.h"
 #include "core/plan/policies_baseline.h"
 
@@ -14,6 +15,7 @@ constexpr std::array rows = {
     PolicyRow{"equal-number", "as many ops on each device, in file order", equal_number},
     PolicyRow{"equal-compute", "work in proportion to each device's speed, in file order", equal_compute},
     PolicyRow{"chain-optimal", "least bottleneck over the cuts, every device used, in file order", chain_optimal},
+    PolicyRow{"dt-fm", "DT-FM with one pipeline: shortest path over the devices, as many ops on each", dt_fm},
     PolicyRow{"op-fence", "cuts where the network can bear them; orders devices, may leave some idle", op_fence},
     PolicyRow{"random", "random device order and random cuts, from --seed", random_placement},
 };

@@ -40,13 +40,17 @@ std::vector<double> prefix_sums(const Range& range, Value value) {
 
 }  // namespace
 
+std::vector<std::size_t> equal_bounds(std::size_t num_units, std::size_t num_parts) {
+  std::vector<std::size_t> bounds{0};
+  for (std::size_t part = 0; part < num_parts; ++part)
+    bounds.push_back(bounds.back() + num_units / num_parts + (part < num_units % num_parts ? 1 : 0));
+  return bounds;
+}
+
 std::vector<Stage> equal_number(const PolicyInput& input) {
   const std::vector<Unit> units = linear_order(input.graph);
   const std::vector<DeviceId> devices = first_devices(input, units.size());
-  std::vector<std::size_t> bounds{0};
-  for (std::size_t d = 0; d < devices.size(); ++d)
-    bounds.push_back(bounds.back() + units.size() / devices.size() + (d < units.size() % devices.size() ? 1 : 0));
-  return cut_line(units, bounds, devices);
+  return cut_line(units, equal_bounds(units.size(), devices.size()), devices);
 }
 
 std::vector<Stage> equal_compute(const PolicyInput& input) {

@@ -11,6 +11,10 @@ namespace fusion {
 /// share. With fewer units than devices the last devices stay idle.
 std::vector<Stage> equal_number(const PolicyInput&);
 
+/// Bounds that give each of `num_parts` parts as many of `num_units` units, give or take one; the first get the larger
+/// share.
+std::vector<std::size_t> equal_bounds(std::size_t num_units, std::size_t num_parts);
+
 /// Contiguous parts in file order with FLOPs in proportion to each device's sustained FLOP/s, at least one unit each.
 std::vector<Stage> equal_compute(const PolicyInput&);
 
