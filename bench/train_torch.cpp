@@ -131,7 +131,7 @@ void compare(const char* name, const Graph& graph, const Options& options, Loss 
   const auto step_directly = [&](std::int64_t step) {
     double sum = 0;
     for (int m = 0; m < options.micro_batches; ++m) {
-      Batch batch = batch_of(*data, graph, train.seed, step, m, options.micro_batches);
+      Batch batch = batch_of(*data, graph, train.seed, (step * options.micro_batches + m) * graph.micro_batch);
       const Tensor loss = loss_of(direct, tensor_of(batch.input), tensor_of(batch.label)) / options.micro_batches;
       sum += loss.item<float>();
       loss.backward();

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int format_version = 1, most_ranks = 1'000'000;
+constexpr int format_version = 2, most_ranks = 1'000'000;
 constexpr const char* complete = "COMPLETE";
 
 std::string step_name(std::int64_t step) {
@@ -35,9 +35,16 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 std::string rank_file(int rank, const char* extension) { return "rank-" + std::to_string(rank) + extension; }
 
 Json to_json(const CheckpointInfo& info) {
-  return {{"format", format_version},          {"step", info.step},
+  return {{"format", format_version},
+          {"step", info.step},
           {"seed", std::to_string(info.seed)},  // 64 bits, which not every reader of JSON keeps
-          {"model_hash", info.model_hash},     {"optimizer", info.optimizer},
+          {"model", info.model},
+          {"optimizer", info.optimizer},
+          {"data",
+           {{"identity", info.data.identity},
+            {"samples", info.data.samples},
+            {"epoch", info.data.epoch},
+            {"samples_per_step", info.data.samples_per_step}}},
           {"num_ranks", info.num_ranks}};
 }
 
@@ -54,12 +61,22 @@ std::uint64_t seed_of(const JsonObject& object) {
   return seed;
 }
 
+DataState data_of(const JsonObject& object) {
+  DataState data{.identity = object.string("identity"),
+                 .samples = object.integer("samples", 0, INT64_MAX),
+                 .epoch = object.integer("epoch", 0, INT64_MAX),
+                 .samples_per_step = object.integer("samples_per_step", 1, INT64_MAX)};
+  object.reject_unknown();
+  return data;
+}
+
 CheckpointInfo info_of(const JsonObject& object) {
   object.integer("format", format_version, format_version);
   return {.step = object.integer("step", 0, INT64_MAX),
           .seed = seed_of(object),
-          .model_hash = object.string("model_hash"),
+          .model = object.string("model"),
           .optimizer = object.string("optimizer"),
+          .data = data_of(object.object("data")),
           .num_ranks = static_cast<int>(object.integer("num_ranks", 1, most_ranks))};
 }
 
@@ -79,7 +96,8 @@ void write_json(const fs::path& path, const Json& json) {
 
 void require_same(const JsonObject& object, const CheckpointInfo& found, const CheckpointInfo& wanted) {
   if (found == wanted) return;
-  throw object.error("", "belongs to another checkpoint: its step, seed, model, optimizer or number of ranks differ");
+  throw object.error("",
+                     "belongs to another checkpoint: its step, seed, model, optimizer, data or number of ranks differ");
 }
 
 /// What a rank's sidecar says of its tensors.

@@ -2,9 +2,9 @@
 //
 //   DIR/step-00000100/rank-0.safetensors   parameters "p/NAME", optimizer state "m/NAME" and "v/NAME", error feedback
 //                                          "e/KEY"
-//   DIR/step-00000100/rank-0.json          format, step, seed, model, ranks, checksum of the tensors file. Step and
-//   seed
-//                                          are the position in the data and in every generator of the run
+//   DIR/step-00000100/rank-0.json          format, step, seed, model, optimizer, data, ranks, checksum of the tensors
+//                                          file. Step and seed are the position in every generator of the run; data
+//                                          says which samples were taken
 //   DIR/step-00000100/COMPLETE             written last, by rank 0: names every file and its checksum
 //
 // Files are written under a temporary name, synced, renamed; a step without COMPLETE, or with a file that is missing,
@@ -24,11 +24,21 @@
 
 namespace fusion::exec {
 
+/// What a run trains on, and how far it is.
+struct DataState {
+  std::string identity;               ///< DataSet::identity
+  std::int64_t samples = 0;           ///< taken so far: the number of the next one in the endless row of epochs
+  std::int64_t epoch = 0;             ///< that one's
+  std::int64_t samples_per_step = 0;  ///< micro-batches times micro-batch
+  bool operator==(const DataState&) const = default;
+};
+
 struct CheckpointInfo {
   std::int64_t step = 0;
-  std::uint64_t seed = 0;
-  std::string model_hash;
+  std::uint64_t seed = 0;  ///< of the run, the shuffle of each epoch included
+  std::string model;       ///< name and network_hash
   std::string optimizer;
+  DataState data;
   int num_ranks = 0;
   bool operator==(const CheckpointInfo&) const = default;
 };

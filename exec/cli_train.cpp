@@ -61,7 +61,7 @@ TrainOptions train_options(const Options& options, const Plan& plan, const Progr
                       .every = options.checkpoint_every,
                       .keep = options.checkpoint_keep,
                       .resume = options.resume,
-                      .model_hash = model_hash(plan.problem.graph)};
+                      .model = plan.problem.graph.name + ' ' + network_hash(plan.problem.graph)};
   train.deadline = options.deadline.empty() ? planned_deadline(program, plan.problem.platform)
                                             : parsed("--deadline", options.deadline, parse_seconds);
   train.fixed_deadline = !options.deadline.empty();

@@ -54,16 +54,14 @@ std::unique_ptr<DataSet> open_data(const std::string& spec, const Graph& graph, 
   return source.open({argument, graph, ports_of(graph), seed});
 }
 
-Batch batch_of(const DataSet& data, const Graph& graph, std::uint64_t seed, std::int64_t step, int micro_batch,
-               int micro_batches) {
-  check(step >= 0 && micro_batch >= 0 && micro_batch < micro_batches, "no such micro-batch");
+Batch batch_of(const DataSet& data, const Graph& graph, std::uint64_t seed, std::int64_t first) {
+  check(first >= 0, "no such sample");
   const DataPorts ports = ports_of(graph);
   Batch batch{host_zeros(graph.tensor(ports.input)), host_zeros(graph.tensor(ports.label))};
   const auto num_samples = static_cast<std::uint64_t>(data.num_samples());
-  const auto before = static_cast<std::uint64_t>(step * micro_batches + micro_batch);
   const auto rows = static_cast<std::uint64_t>(graph.micro_batch);
   for (std::uint64_t row = 0; row < rows; ++row) {
-    const std::uint64_t drawn = before * rows + row, epoch = drawn / num_samples;
+    const std::uint64_t drawn = static_cast<std::uint64_t>(first) + row, epoch = drawn / num_samples;
     const std::uint64_t sample = shuffled(drawn % num_samples, num_samples, mixed(seed, epoch));
     data.fill(static_cast<std::int64_t>(sample), static_cast<std::int64_t>(row), batch.input, batch.label);
   }

@@ -15,12 +15,17 @@
 
 namespace fusion::exec {
 
-/// A data set as samples; sample i is the same on every rank. Which samples a step uses follows from (seed, step,
-/// micro-batch) alone: a seeded permutation per epoch.
+/// A data set as samples; sample i is the same on every rank. Which samples a step uses follows from the seed and from
+/// how many were taken before: a seeded permutation per epoch.
 class DataSet {
  public:
   virtual ~DataSet() = default;
   virtual std::int64_t num_samples() const = 0;
+  /// A line that tells it from any other, wherever its files lie: "text of bytes, 128 tokens a sample, 871 samples,
+  /// checksum 0123456789abcdef".
+  virtual std::string identity() const = 0;
+  /// What is done to samples so that they fit the network, for the user; nothing where they come as they are.
+  virtual std::string remark() const { return {}; }
   /// Writes sample `i` into row `row` of the input's and the label's tensors.
   virtual void fill(std::int64_t i, std::int64_t row, HostTensor& input, HostTensor& label) const = 0;
 };
@@ -39,9 +44,8 @@ std::unique_ptr<DataSet> open_data(const std::string& spec, const Graph&, std::u
 struct Batch {
   HostTensor input, label;
 };
-/// The samples of one micro-batch of one step: numbers (step x micro_batches + micro_batch) x B and on of an endless
-/// row of epochs, each its own permutation. `micro_batches` are those of a step over all replicas together, so that the
-/// samples of a step do not depend on how many there are. Activations come as fp32 whatever the graph's dtype is.
-Batch batch_of(const DataSet&, const Graph&, std::uint64_t seed, std::int64_t step, int micro_batch, int micro_batches);
+/// B samples from number `first` on of an endless row of epochs, each its own permutation. Activations come as fp32
+/// whatever the graph's dtype is.
+Batch batch_of(const DataSet&, const Graph&, std::uint64_t seed, std::int64_t first);
 
 }  // namespace fusion::exec

@@ -31,7 +31,7 @@ void append(Pictures& pictures, const fs::path& path) {
 }  // namespace
 
 std::unique_ptr<DataSet> open_cifar10(const DataRequest& request) {
-  Pictures pictures{.channels = 3, .height = 32, .width = 32, .pixels = {}, .labels = {}};
+  Pictures pictures{.source = "cifar10", .channels = 3, .height = 32, .width = 32, .pixels = {}, .labels = {}};
   for (int batch = 1; batch <= 5; ++batch)
     append(pictures, fs::path(request.argument) / ("data_batch_" + std::to_string(batch) + ".bin"));
   return fit_pictures(request, request.argument, std::move(pictures));

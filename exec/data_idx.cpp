@@ -60,7 +60,7 @@ std::unique_ptr<DataSet> open_idx(const DataRequest& request) {
                      "has " + std::to_string(labels.shape[0]) + " labels, " + pictures_path.filename().string() +
                          " has " + std::to_string(shape[0]) + " pictures");
   return fit_pictures(request, request.argument,
-                      {1, shape[1], shape[2], std::move(pictures.bytes), std::move(labels.bytes)});
+                      {"idx", 1, shape[1], shape[2], std::move(pictures.bytes), std::move(labels.bytes)});
 }
 
 }  // namespace fusion::exec

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "exec/durable_file.h"
 
 namespace fusion::exec {
 namespace {
@@ -15,9 +16,29 @@ struct Fit {
 
 class PictureSet : public DataSet {
  public:
-  PictureSet(Pictures pictures, Fit fit) : pictures_(std::move(pictures)), fit_(fit) {}
+  PictureSet(Pictures pictures, Fit fit)
+      : pictures_(std::move(pictures)),
+        fit_(fit),
+        identity_(
+            std::string(pictures_.source) + ", " + std::to_string(PictureSet::num_samples()) + " pictures " +
+            to_string({pictures_.channels, pictures_.height, pictures_.width}) + ", checksum " +
+            checksum_of({std::as_bytes(std::span(pictures_.pixels)), std::as_bytes(std::span(pictures_.labels))})) {}
 
   std::int64_t num_samples() const override { return static_cast<std::int64_t>(pictures_.labels.size()); }
+  std::string identity() const override { return identity_; }
+
+  std::string remark() const override {
+    const auto [channels, height, width, factor, top, left] = fit_;
+    std::string what;
+    const auto add = [&](const std::string& more) { what += (what.empty() ? "" : ", ") + more; };
+    if (channels != pictures_.channels) add("repeated over " + std::to_string(channels) + " channels");
+    if (factor > 1) add("enlarged " + std::to_string(factor) + " times");
+    if (factor * pictures_.height < height || factor * pictures_.width < width)
+      add("centred on black in " + std::to_string(height) + " x " + std::to_string(width));
+    if (what.empty()) return {};
+    return "pictures of " + std::to_string(pictures_.height) + " x " + std::to_string(pictures_.width) + " are " +
+           what + ", as the model wants them";
+  }
 
   void fill(std::int64_t i, std::int64_t row, HostTensor& input, HostTensor& label) const override {
     const std::int64_t pixels = pictures_.height * pictures_.width, area = fit_.height * fit_.width;
@@ -43,6 +64,7 @@ class PictureSet : public DataSet {
 
   Pictures pictures_;
   Fit fit_;
+  std::string identity_;
 };
 
 /// Nothing where they don't fit.

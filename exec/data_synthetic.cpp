@@ -29,6 +29,8 @@ class SyntheticSet : public DataSet {
 
   std::int64_t num_samples() const override { return num_synthetic; }
 
+  std::string identity() const override { return "synthetic, " + std::to_string(num_synthetic) + " samples"; }
+
   void fill(std::int64_t i, std::int64_t row, HostTensor& input, HostTensor& label) const override {
     std::mt19937_64 random(mixed(seed_, static_cast<std::uint64_t>(i)));
     const std::uint64_t kind = below(random, classes_);

@@ -7,15 +7,22 @@
 #include "core/base/file.h"
 #include "exec/bpe.h"
 #include "exec/data_sources.h"
+#include "exec/durable_file.h"
 
 namespace fusion::exec {
 namespace {
 
 class TextSet : public DataSet {
  public:
-  TextSet(std::vector<std::int32_t> tokens, std::int64_t length) : tokens_(std::move(tokens)), length_(length) {}
+  TextSet(std::string_view tokenizer, std::vector<std::int32_t> tokens, std::int64_t length)
+      : tokens_(std::move(tokens)),
+        length_(length),
+        identity_("text of " + std::string(tokenizer) + ", " + std::to_string(length_) + " tokens a sample, " +
+                  std::to_string(TextSet::num_samples()) + " samples, checksum " +
+                  checksum_of({std::as_bytes(std::span(tokens_))})) {}
 
   std::int64_t num_samples() const override { return (static_cast<std::int64_t>(tokens_.size()) - 1) / length_; }
+  std::string identity() const override { return identity_; }
 
   void fill(std::int64_t i, std::int64_t row, HostTensor& input, HostTensor& label) const override {
     const auto from = tokens_.begin() + i * length_;
@@ -26,6 +33,7 @@ class TextSet : public DataSet {
  private:
   std::vector<std::int32_t> tokens_;
   std::int64_t length_;
+  std::string identity_;
 };
 
 /// T, of a graph that reads tokens [B, T] and learns classes [B, T].
@@ -73,7 +81,7 @@ std::unique_ptr<DataSet> open_text(const DataRequest& request) {
                      "has " + std::to_string(tokens.size()) + " tokens, one sample of model " +
                          in_quotes(request.graph.name) + " needs " + std::to_string(length + 1));
   require_known_tokens(request, file, tokens);
-  return std::make_unique<TextSet>(std::move(tokens), length);
+  return std::make_unique<TextSet>(bpe.empty() ? "bytes" : "byte pairs", std::move(tokens), length);
 }
 
 }  // namespace fusion::exec

@@ -99,6 +99,13 @@ FileDigest digest_of(const fs::path& path) {
   return {bytes, hexadecimal(XXH3_64bits_digest(&state))};
 }
 
+std::string checksum_of(std::initializer_list<std::span<const std::byte>> spans) {
+  XXH3_state_t state;
+  XXH3_64bits_reset(&state);
+  for (const auto& span : spans) XXH3_64bits_update(&state, span.data(), span.size());
+  return hexadecimal(XXH3_64bits_digest(&state));
+}
+
 void make_durable_directory(const fs::path& directory) {
   struct stat found {};
   if (directory.empty() || (::stat(directory.c_str(), &found) == 0 && S_ISDIR(found.st_mode))) return;

@@ -43,6 +43,9 @@ class DurableFile {
 /// Throws InputError where there is no such file, or none that can be read.
 FileDigest digest_of(const std::filesystem::path&);
 
+/// The checksum of these bytes, one span after the other.
+std::string checksum_of(std::initializer_list<std::span<const std::byte>>);
+
 /// Makes a directory and those above it, each name on the disk. Throws InputError.
 void make_durable_directory(const std::filesystem::path&);
 

@@ -64,7 +64,9 @@ class Run {
 
   RankResult operator()() {
     transport_.set_deadline(options_.deadline);
-    result_.first_step = resume_step(walk_, program_, graph_, options_, is_first());
+    data_ = agree_on_data(council_, walk_.data());
+    if (is_first() && options_.notice && !data_.remark.empty()) options_.notice(data_.remark);
+    result_.first_step = resume_step(walk_, program_, graph_, options_, data_, is_first());
     agree_on_start();
     std::int64_t done = result_.first_step, written = done;
     while (done < options_.steps && !result_.stopped) {
@@ -86,7 +88,7 @@ class Run {
 
   void write(std::int64_t& written, std::int64_t done) {
     if (options_.checkpoint.directory.empty() || written == done) return;
-    write_step(walk_, graph_, council_, options_, done);
+    write_step(walk_, graph_, council_, options_, data_, done);
     written = done;
   }
 
@@ -179,6 +181,7 @@ class Run {
   Council council_;
   Walk walk_;
   Meter meter_;
+  DataFacts data_;
   RankResult result_;
   Seconds longest_{};
 };

@@ -46,7 +46,7 @@ struct CheckpointOptions {
   std::int64_t every = 0;           ///< steps; 0: only when the run ends
   std::int64_t keep = 0;            ///< newest steps that stay; 0: all
   bool resume = false;              ///< from the newest complete one, or from the start where there is none
-  std::string model_hash;           ///< a checkpoint of another model is refused
+  std::string model;                ///< name and network_hash; a checkpoint of another model is refused
 };
 
 struct TrainOptions {

@@ -30,16 +30,39 @@ NamedTensors share_of(Walk& walk, const Graph& graph) {
   return share;
 }
 
-CheckpointInfo info_of(const TrainOptions& options, std::int64_t steps, int num_ranks) {
+DataState state_of(const Walk& walk, const DataFacts& data, std::int64_t steps) {
+  const std::int64_t samples = walk.first_sample(steps);
+  return {data.identity, samples, samples / data.num_samples, walk.samples_per_step()};
+}
+
+CheckpointInfo info_of(const TrainOptions& options, DataState data, std::int64_t steps, int num_ranks) {
   return {.step = steps,
           .seed = options.seed,
-          .model_hash = options.checkpoint.model_hash,
+          .model = options.checkpoint.model,
           .optimizer = std::string(name_of(options.optimizer.kind)),
+          .data = std::move(data),
           .num_ranks = num_ranks};
 }
 
 void require_equal(const fs::path& path, std::string_view key, const std::string& found, const std::string& wanted) {
-  if (found != wanted) throw InputError(path.string(), key, "is of " + found + "; this run has " + wanted);
+  if (found != wanted)
+    throw InputError(path.string(), key, "is of " + in_quotes(found) + "; this run has " + in_quotes(wanted));
+}
+
+void require_same_run(const fs::path& path, const CheckpointInfo& info, const TrainOptions& options,
+                      const DataFacts& data) {
+  require_equal(path, "model", info.model, options.checkpoint.model);
+  require_equal(path, "optimizer", info.optimizer, std::string(name_of(options.optimizer.kind)));
+  require_equal(path, "seed", std::to_string(info.seed), std::to_string(options.seed));
+  require_equal(path, "data", info.data.identity, data.identity);
+}
+
+/// Precondition: some were dropped.
+std::string notice_of(const std::set<std::string>& dropped) {
+  const std::string others = dropped.size() == 1 ? "" : " and " + std::to_string(dropped.size() - 1) + " others";
+  return "error feedback of " + *dropped.begin() + others +
+         " has no edge of its size in this plan and is dropped: the losses go on near those of the earlier run, not on "
+         "their bits";
 }
 
 void take_over(const Checkpoint& checkpoint, const fs::path& path, const std::string& name, std::span<float> values) {
@@ -70,9 +93,10 @@ void remove_old_steps(const CheckpointOptions& options, std::int64_t written) {
 
 }  // namespace
 
-void write_step(Walk& walk, const Graph& graph, Council& council, const TrainOptions& options, std::int64_t steps) {
+void write_step(Walk& walk, const Graph& graph, Council& council, const TrainOptions& options, const DataFacts& data,
+                std::int64_t steps) {
   const Transport& transport = council.transport();
-  const CheckpointInfo info = info_of(options, steps, transport.num_ranks());
+  const CheckpointInfo info = info_of(options, state_of(walk, data, steps), steps, transport.num_ranks());
   write_checkpoint(options.checkpoint.directory, info, transport.rank(), share_of(walk, graph));
   council.gather(Topic::written, steps, {}, "the checkpoint of step " + std::to_string(steps));
   if (transport.rank() == 0) {
@@ -83,7 +107,7 @@ void write_step(Walk& walk, const Graph& graph, Council& council, const TrainOpt
 }
 
 std::int64_t resume_step(Walk& walk, const Program& program, const Graph& graph, const TrainOptions& options,
-                         bool first_rank) {
+                         const DataFacts& data, bool first_rank) {
   const CheckpointOptions& asked = options.checkpoint;
   if (asked.directory.empty()) return 0;
   std::vector<std::string> refused;
@@ -99,9 +123,7 @@ std::int64_t resume_step(Walk& walk, const Program& program, const Graph& graph,
   if (!newest) return 0;
 
   const Checkpoint checkpoint = read_checkpoint(*newest);
-  require_equal(*newest, "model_hash", checkpoint.info.model_hash, asked.model_hash);
-  require_equal(*newest, "optimizer", checkpoint.info.optimizer, std::string(name_of(options.optimizer.kind)));
-  require_equal(*newest, "seed", std::to_string(checkpoint.info.seed), std::to_string(options.seed));
+  require_same_run(*newest, checkpoint.info, options, data);
   for (const ParameterId p : walk.part().parameters) {
     const std::string& name = graph.parameter(p).name;
     OptimizerState& state = walk.optimizer_states()[p.index()];
@@ -110,11 +132,15 @@ std::int64_t resume_step(Walk& walk, const Program& program, const Graph& graph,
     if (!state.second.empty()) take_over(checkpoint, *newest, "v/" + name, state.second);
   }
   walk.wire().restore(checkpoint.tensors, walk.device());
-  for (const std::string& state : vanished_states(checkpoint.tensors, program, graph))
-    say("error feedback of " + state +
-        " has no edge in this plan and is dropped: the losses go on near those of the "
-        "earlier run, not on their bits");
   walk.parameters_changed();
+  const auto& [identity, samples, epoch, samples_per_step] = checkpoint.info.data;
+  walk.start_at(checkpoint.info.step, samples);
+  const auto dropped = dropped_states(checkpoint.tensors, program, graph);
+  if (!dropped.empty()) say(notice_of(dropped));
+  if (samples_per_step != walk.samples_per_step())
+    say("a step takes " + std::to_string(walk.samples_per_step()) + " samples, and took " +
+        std::to_string(samples_per_step) + " before: goes on where the data was left, after " +
+        std::to_string(samples) + " samples");
   say("goes on after step " + std::to_string(checkpoint.info.step) + " from " + newest->string());
   return checkpoint.info.step;
 }

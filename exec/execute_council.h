@@ -9,7 +9,7 @@
 
 namespace fusion::exec {
 
-enum class Topic : std::uint32_t { start, norms, status, decision, written, finished };
+enum class Topic : std::uint32_t { data, start, norms, status, decision, written, finished };
 
 using Bytestring = std::vector<std::byte>;
 

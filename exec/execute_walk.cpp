@@ -170,7 +170,7 @@ void Walk::forward(const Task& task, int micro_batch) {
       inputs.emplace(program_.task(before).payload.tensor, claim(before, m));
   if (!part_.data.empty()) {
     const DataPorts ports = ports_of(graph_);
-    Batch batch = batch_of(*data_, graph_, options_.seed, step_, micro_batch, program_.info.micro_batches);
+    Batch batch = batch_of(*data_, graph_, options_.seed, first_sample(step_) + micro_batch * graph_.micro_batch);
     for (const TensorId tensor : part_.data)
       inputs.emplace(tensor, std::move(tensor == ports.input ? batch.input : batch.label));
   }

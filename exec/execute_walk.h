@@ -35,9 +35,18 @@ class Walk {
   const std::vector<ParameterId>& owned() const { return owned_; }
   ParameterStore& store() { return store_; }
   const Part& part() const { return part_; }
+  /// Null where this rank's stage reads none.
+  const DataSet* data() const { return data_; }
   std::vector<OptimizerState>& optimizer_states() { return optimizer_states_; }
   Wire& wire() { return wire_; }
   WalkTimes take_times() { return std::exchange(times_, {}); }
+  /// Step `step` begins with sample number `first_sample`; those after it go on from there.
+  void start_at(std::int64_t step, std::int64_t first_sample) { start_ = {step, first_sample}; }
+  /// The number of the sample that begins `step`.
+  std::int64_t first_sample(std::int64_t step) const {
+    return start_.first_sample + (step - start_.step) * samples_per_step();
+  }
+  std::int64_t samples_per_step() const { return program_.info.micro_batches * graph_.micro_batch; }
   /// The values in the store have been replaced.
   void parameters_changed() { backend_->parameters_changed(); }
   DeviceId device() const { return program_.devices[rank_].device; }
@@ -84,6 +93,9 @@ class Walk {
   std::unique_ptr<Backend> backend_;
   Wire wire_;
   WalkTimes times_;
+  struct {
+    std::int64_t step = 0, first_sample = 0;
+  } start_;
 
   // of the step that runs
   std::int64_t step_ = 0;

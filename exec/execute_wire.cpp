@@ -54,6 +54,18 @@ HostTensor tensor_of(std::span<const float> values) {
   return tensor;
 }
 
+HostTensor tensor_of(const Shape& shape) {
+  HostTensor tensor = HostTensor::zeros({static_cast<std::int64_t>(shape.size())}, DType::int64);
+  std::ranges::copy(shape, tensor.integers().begin());
+  return tensor;
+}
+
+/// Whether the checkpoint has this state, of tensors of this shape.
+bool has_state(const NamedTensors& tensors, const std::string& prefix, const Shape& shape) {
+  const auto found = tensors.find(prefix + "/shape");
+  return found != tensors.end() && std::ranges::equal(found->second.integers(), shape);
+}
+
 template <class List>
 void load(const NamedTensors& tensors, const std::string& name, List& values) {
   const auto found = tensors.find(name);
@@ -97,6 +109,7 @@ void Wire::save(NamedTensors& tensors) const {
     HostTensor step = HostTensor::zeros({1}, DType::int64);
     step.integers()[0] = static_cast<std::int64_t>(state.step);
     tensors[prefix + "/step"] = std::move(step);
+    tensors[prefix + "/shape"] = tensor_of(state.shape);
     tensors[prefix + "/hint"] = tensor_of(std::span(&state.hint, 1));
     if (!state.residual.empty()) tensors[prefix + "/residual"] = tensor_of(state.residual);
     if (!state.reference.empty()) tensors[prefix + "/reference"] = tensor_of(state.reference);
@@ -107,25 +120,27 @@ void Wire::restore(const NamedTensors& tensors, DeviceId device) {
   for_each_coded(program_, graph_, [&](TaskId id) {
     const Task& task = program_.task(id);
     const std::string prefix = "e/" + state_name(program_, graph_, id);
-    const auto step = tensors.find(prefix + "/step");
-    if (task.device != device || step == tensors.end()) return;
+    if (task.device != device || !has_state(tensors, prefix, shape_of(task, graph_))) return;
     compress::TensorState& state = this->state(id);
     state.shape = shape_of(task, graph_);
-    state.step = static_cast<std::uint64_t>(step->second.integers()[0]);
+    state.step = static_cast<std::uint64_t>(tensors.at(prefix + "/step").integers()[0]);
     state.hint = tensors.at(prefix + "/hint").floats()[0];
     load(tensors, prefix + "/residual", state.residual);
     load(tensors, prefix + "/reference", state.reference);
   });
 }
 
-std::set<std::string> vanished_states(const NamedTensors& tensors, const Program& program, const Graph& graph) {
-  std::set<std::string> known, vanished;
-  for_each_coded(program, graph, [&](TaskId id) { known.insert("e/" + state_name(program, graph, id)); });
+std::set<std::string> dropped_states(const NamedTensors& tensors, const Program& program, const Graph& graph) {
+  std::set<std::string> known, dropped;
+  for_each_coded(program, graph, [&](TaskId id) {
+    const std::string prefix = "e/" + state_name(program, graph, id);
+    if (has_state(tensors, prefix, shape_of(program.task(id), graph))) known.insert(prefix);
+  });
   for (const auto& [name, tensor] : tensors) {
     const std::string state = name.substr(0, name.rfind('/'));
-    if (name.starts_with("e/") && !known.contains(state)) vanished.insert(state.substr(2));
+    if (name.starts_with("e/") && !known.contains(state)) dropped.insert(state.substr(2));
   }
-  return vanished;
+  return dropped;
 }
 
 }  // namespace fusion::exec

@@ -27,8 +27,8 @@ class Wire {
   /// Throws RuntimeFault for a message that is not what the task awaits.
   HostTensor unpack(TaskId recv, Bytestring);
 
-  /// The states of this rank's edges, as a checkpoint holds them, and back. A state that the checkpoint lacks starts
-  /// afresh at both ends.
+  /// The states of this rank's edges, as a checkpoint holds them, and back. A state that the checkpoint lacks, or has
+  /// in another size (of another micro-batch), starts afresh at both ends.
   void save(NamedTensors&) const;
   void restore(const NamedTensors&, DeviceId);
 
@@ -40,7 +40,8 @@ class Wire {
   compress::CodecWorkspace workspace_;
 };
 
-/// Names of the states in a checkpoint that no edge of this program has any more.
-std::set<std::string> vanished_states(const NamedTensors&, const Program&, const Graph&);
+/// Names of the states in a checkpoint that `restore` can give to no edge of this program: the edge has gone, or has
+/// another size.
+std::set<std::string> dropped_states(const NamedTensors&, const Program&, const Graph&);
 
 }  // namespace fusion::exec

@@ -162,6 +162,18 @@ std::string model_hash(const Graph& graph) {
   return hash.hex();
 }
 
+std::string network_hash(const Graph& graph) {
+  Hasher hash;
+  hash << graph.name << graph.tokens_per_sample << graph.dtype << graph.parameters << std::uint64_t{graph.ops.size()};
+  for (Op op : graph.ops) {
+    for (Attribute& attribute : op.attributes)  // dimension 0 of a shape depends on B
+      if (auto* shape = std::get_if<Shape>(&attribute.value); shape != nullptr && attribute.name == "shape")
+        shape->front() = 0;
+    hash << op;
+  }
+  return hash.hex();
+}
+
 Identity identity_of(const Program& program, const Graph& graph) {
   return {protocol_version,
           std::string(version()),

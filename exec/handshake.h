@@ -26,6 +26,8 @@ Identity identity_of(const Program&, const Graph&);
 std::string program_hash(const Program&);
 /// The same of ops, attributes, tensors and parameters with their names and shapes.
 std::string model_hash(const Graph&);
+/// The same but for the micro-batch: what a checkpoint belongs to.
+std::string network_hash(const Graph&);
 
 /// Collective, and the first thing that ranks say. Where any two differ, or there are not as many ranks as the program
 /// wants, all of them throw the same InputError, which names both sides and both values. Throws PeerLost.

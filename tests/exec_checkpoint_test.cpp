@@ -218,7 +218,12 @@ TEST(Safetensors, MutationsNeitherCrashNorAllocateMuch) {
 // Whole checkpoints.
 
 CheckpointInfo info_at(std::int64_t step, int num_ranks = 2) {
-  return {.step = step, .seed = UINT64_MAX, .model_hash = "abc", .optimizer = "adam", .num_ranks = num_ranks};
+  return {.step = step,
+          .seed = UINT64_MAX,
+          .model = "net abc",
+          .optimizer = "adam",
+          .data = {"synthetic, 10 samples", 25, 2, 5},
+          .num_ranks = num_ranks};
 }
 
 /// What rank r holds at a step: a parameter of its own and a tied one.

@@ -61,7 +61,7 @@ class ByHand {
   static constexpr std::uint64_t seed = 17;
 
   double forward(int step, int micro_batch, int micro_batches) {
-    Batch batch = batch_of(*data_, graph_, seed, step, micro_batch, micro_batches);
+    Batch batch = batch_of(*data_, graph_, seed, (step * micro_batches + micro_batch) * graph_.micro_batch);
     Values known;
     std::optional<double> loss;
     for (Rank& rank : ranks_) {

@@ -388,7 +388,7 @@ TEST(BatchOf, AnEpochHoldsEverySampleOnce) {
     epochs.emplace_back();
     for (std::int64_t step = 2 * epoch; step < 2 * epoch + 2; ++step)  // 2 steps x 3 micro-batches x 4 samples
       for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
-        const Batch batch = batch_of(*data, graph, 9, step, micro_batch, 3);
+        const Batch batch = batch_of(*data, graph, 9, (step * 3 + micro_batch) * 4);
         for (std::size_t row = 0; row < 4; ++row) {
           const int pixel = static_cast<int>((batch.input.floats()[row] + 1) * 127.5F + 0.5F);
           seen.insert(pixel);
@@ -403,28 +403,78 @@ TEST(BatchOf, AnEpochHoldsEverySampleOnce) {
   EXPECT_NE(epochs[1], epochs[2]);
 }
 
-TEST(BatchOf, DependsOnSeedStepAndMicroBatchAlone) {
+TEST(BatchOf, DependsOnSeedAndPositionAlone) {
   const Graph graph = text_net(2, 8, 50);
   const auto data = open_data("synthetic", graph, 1), again = open_data("synthetic", graph, 1);
   const auto other = open_data("synthetic", graph, 2);
-  const Batch late = batch_of(*data, graph, 5, 1'000'000, 3, 4);
-  batch_of(*data, graph, 5, 0, 0, 4);
-  const Batch same = batch_of(*again, graph, 5, 1'000'000, 3, 4);
+  const Batch late = batch_of(*data, graph, 5, 1'000'000);
+  batch_of(*data, graph, 5, 0);
+  const Batch same = batch_of(*again, graph, 5, 1'000'000);
   EXPECT_EQ(late.input, same.input);
   EXPECT_EQ(late.label, same.label);
-  for (const Batch& differs : {batch_of(*data, graph, 6, 1'000'000, 3, 4), batch_of(*data, graph, 5, 1'000'001, 3, 4),
-                               batch_of(*data, graph, 5, 1'000'000, 2, 4), batch_of(*other, graph, 5, 1'000'000, 3, 4)})
+  for (const Batch& differs : {batch_of(*data, graph, 6, 1'000'000), batch_of(*data, graph, 5, 1'000'002),
+                               batch_of(*other, graph, 5, 1'000'000)})
     EXPECT_NE(late.input, differs.input);
-  EXPECT_THROW(batch_of(*data, graph, 5, 0, 4, 4), std::logic_error);
+  const Batch next = batch_of(*data, graph, 5, 1'000'001);  // its first row is the second of `late`
+  EXPECT_TRUE(std::ranges::equal(next.input.integers().first(8), late.input.integers().subspan(8)));
+  EXPECT_THROW(batch_of(*data, graph, 5, -1), std::logic_error);
 }
 
 TEST(BatchOf, ASmallSetFillsALargeBatch) {
   const TemporaryFolder folder;
   put(folder.path() / "t.txt", "abcde");
   const Graph graph = text_net(8, 2);  // two samples
-  const Batch batch = batch_of(*open_data("text:" + (folder.path() / "t.txt").string(), graph, 1), graph, 1, 0, 0, 1);
+  const Batch batch = batch_of(*open_data("text:" + (folder.path() / "t.txt").string(), graph, 1), graph, 1, 0);
   EXPECT_EQ(std::ranges::count(batch.input.integers(), 'a'), 4);  // four epochs
   EXPECT_EQ(std::ranges::count(batch.input.integers(), 'c'), 4);
+}
+
+// Identity: what a checkpoint knows data by.
+
+std::string identity(const std::string& spec, const Graph& graph) { return open_data(spec, graph, 1)->identity(); }
+
+TEST(Identity, OfATextFollowsItsTokensAndNotItsPath) {
+  const TemporaryFolder folder;
+  const auto file = [&](const char* name, std::string_view text) {
+    put(folder.path() / name, text);
+    return "text:" + (folder.path() / name).string();
+  };
+  const std::string a = file("a.txt", "the same text"), copy = file("b.txt", "the same text");
+  const std::string other = file("c.txt", "the same texT");
+  EXPECT_EQ(identity(a, text_net(2, 4)), identity(copy, text_net(1, 4)));  // a batch is not the data's
+  EXPECT_THAT(identity(a, text_net(2, 4)), HasSubstr("text of bytes, 4 tokens a sample, 3 samples, checksum "));
+  EXPECT_NE(identity(a, text_net(2, 4)), identity(other, text_net(2, 4)));
+  EXPECT_NE(identity(a, text_net(2, 4)), identity(a, text_net(2, 3)));
+}
+
+TEST(Identity, OfPicturesFollowsPixelsAndLabels) {
+  const TemporaryFolder folder;
+  const auto found = [&](const std::string& pixels, const std::string& labels) {
+    put(folder.path() / images_name, idx({1, 2, 2}, pixels));
+    put(folder.path() / labels_name, idx({1}, labels));
+    return identity("idx:" + folder.path().string(), picture_net({1, 4}));
+  };
+  const std::string one = found("\xff\x0a\x14\x1e", "\x07");
+  EXPECT_THAT(one, HasSubstr("idx, 1 pictures [1, 2, 2], checksum "));
+  EXPECT_EQ(one, found("\xff\x0a\x14\x1e", "\x07"));
+  EXPECT_NE(one, found("\xff\x0a\x14\x1f", "\x07"));
+  EXPECT_NE(one, found("\xff\x0a\x14\x1e", "\x06"));
+}
+
+TEST(Remark, SaysWhatIsDoneToPictures) {
+  const TemporaryFolder folder;
+  put(folder.path() / images_name, idx({1, 2, 2}, "\xff\x0a\x14\x1e"));
+  put(folder.path() / labels_name, idx({1}, "\x07"));
+  const auto remark = [&](Shape shape) {
+    return open_data("idx:" + folder.path().string(), picture_net(std::move(shape)), 1)->remark();
+  };
+  EXPECT_EQ(remark({1, 1, 2, 2}), "");
+  EXPECT_EQ(remark({1, 4}), "");
+  EXPECT_EQ(remark({1, 1, 4, 4}), "pictures of 2 x 2 are enlarged 2 times, as the model wants them");
+  EXPECT_EQ(remark({1, 1, 3, 2}), "pictures of 2 x 2 are centred on black in 3 x 2, as the model wants them");
+  EXPECT_EQ(remark({1, 3, 5, 6}),
+            "pictures of 2 x 2 are repeated over 3 channels, enlarged 2 times, centred on black in 5 x 6, as the model "
+            "wants them");
 }
 
 TEST(OpenData, UnknownKindsAndFormsAreRefused) {

@@ -24,7 +24,7 @@ void expect_same_bits(const Graph& graph, LossOf loss_of) {
   const auto data = open_data("synthetic", graph, seed);
   Plain plain(graph, part, seed);
   for (int m = 0; m < num_micro_batches; ++m) {
-    Batch batch = batch_of(*data, graph, seed, 0, m, num_micro_batches);
+    Batch batch = batch_of(*data, graph, seed, m * graph.micro_batch);
     const at::Tensor loss = loss_of(plain, copied(batch.input), copied(batch.label), m);
     torch::autograd::backward({loss}, {at::full({}, 1.0 / num_micro_batches)});
     Values inputs;

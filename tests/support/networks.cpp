@@ -70,14 +70,14 @@ Graph branching_net() {
   return std::move(net).finish();
 }
 
-Graph tied_net() {
-  GraphBuilder net("tied net", 2);
-  const auto tokens = net.tokens("tokens", {2, 3});
+Graph tied_net(std::int64_t micro_batch) {
+  GraphBuilder net("tied net", micro_batch);
+  const auto tokens = net.tokens("tokens", {micro_batch, 3});
   auto x = net.embedding("wte", tokens, 7, 4);
   x = net.unary(OpKind::dropout, "drop", x, {{"p", 0.1}});
   x = net.add("block", x, net.unary(OpKind::relu, "relu", net.linear("up", x, 4)));
   const auto logits = net.linear("head", x, 7, false, {{"weight", "wte.weight"}});
-  net.cross_entropy("loss", logits, net.label("label", {2, 3}));
+  net.cross_entropy("loss", logits, net.label("label", {micro_batch, 3}));
   return std::move(net).finish();
 }
 

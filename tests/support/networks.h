@@ -17,6 +17,6 @@ Graph small_resnet();
 /// Two blocks, tied embedding, dropout.
 Graph tiny_gpt2(std::int64_t micro_batch = 2, double dropout = 0.1);
 /// Tied embedding and output layer without attention, for the plain backend.
-Graph tied_net();
+Graph tied_net(std::int64_t micro_batch = 2);
 
 }  // namespace fusion::exec
