@@ -1,4 +1,4 @@
-// fusion-sim platform check | import | export: platform files in and out.
+// fusion-sim platform check | pairs | import | export: platform files in and out.
 #include <cstdio>
 
 #include "core/base/file.h"
@@ -12,6 +12,7 @@ struct Options {
   Output output;
   std::vector<std::string> files;
   std::string file, to;
+  std::size_t devices = 0;  ///< 0: all
   ImportOptions import;
 };
 
@@ -32,6 +33,58 @@ void check_platform(const Options& options) {
   for (const std::string& line : lines) std::puts(line.c_str());
 }
 
+/// Calls `visit(from, to, route)` for every directed pair of devices.
+template <class Visit>
+void for_each_pair(const Platform& platform, Visit visit) {
+  for (std::size_t from = 0; from < platform.devices.size(); ++from)
+    for (std::size_t to = 0; to < platform.devices.size(); ++to)
+      if (from != to)
+        visit(platform.devices[from], platform.devices[to], route(platform, DeviceId(from), DeviceId(to)));
+}
+
+std::vector<std::string> link_names(const Platform& platform, const Route& path) {
+  std::vector<std::string> names;
+  for (const LinkId link : path) names.push_back(platform.link(link).name);
+  return names;
+}
+
+nlohmann::ordered_json pairs_json(const Platform& platform) {
+  using nlohmann::ordered_json;
+  constexpr double bits = 8;
+  ordered_json devices = ordered_json::array(), links = devices, pairs = devices;
+  for (const Device& device : platform.devices) devices.push_back(device.name);
+  for (const Link& link : platform.links)
+    links.push_back({{"name", link.name},
+                     {"bandwidth_bits_per_s", link.bandwidth.value * bits},
+                     {"latency_s", link.latency.value},
+                     {"shared", link.shared}});
+  for_each_pair(platform, [&](const Device& from, const Device& to, const Route& path) {
+    pairs.push_back({{"from", from.name},
+                     {"to", to.name},
+                     {"bandwidth_bits_per_s", path.bandwidth.value * bits},
+                     {"latency_s", path.latency.value},
+                     {"links", link_names(platform, path)}});
+  });
+  return {{"platform", platform.name}, {"devices", devices}, {"links", links}, {"pairs", pairs}};
+}
+
+Table pairs_table(const Platform& platform) {
+  Table table({{"from"}, {"to"}, {"bandwidth", Align::right}, {"latency", Align::right}, {"crosses"}});
+  for_each_pair(platform, [&](const Device& from, const Device& to, const Route& path) {
+    std::string crossed;
+    for (const std::string& name : link_names(platform, path)) crossed += (crossed.empty() ? "" : ", ") + name;
+    table.add({from.name, to.name, format(path.bandwidth), format(path.latency), crossed});
+  });
+  return table;
+}
+
+void show_pairs(const Options& options) {
+  Platform platform = load_platform(options.file);
+  if (options.devices > 0) platform = first_devices(platform, options.devices);
+  if (options.output.json) return print(pairs_json(platform));
+  print(pairs_table(platform));
+}
+
 void import_platform(const Options& options) {
   const bool csv = options.files.size() == 1 && options.files.front().ends_with(".csv");
   deliver(csv ? import_csv(options.files.front(), options.import)
@@ -45,6 +98,18 @@ void add_check(CLI::App& parent) {
   command->add_option("file", options->file, "name or path of a platform")->required();
   add_output_flags(*command, options->output);
   command->callback([options] { check_platform(*options); });
+}
+
+void add_pairs(CLI::App& parent) {
+  CLI::App* command =
+      parent.add_subcommand("pairs", "bandwidth, latency and links from each device to each other one, as routed");
+  const auto options = std::make_shared<Options>();
+  command->add_option("file", options->file, "name or path of a platform")->required();
+  command->add_option("--devices", options->devices, "the first so many devices only; default: all")
+      ->type_name("NUMBER")
+      ->check(CLI::PositiveNumber);
+  add_output_flags(*command, options->output);
+  command->callback([options] { show_pairs(*options); });
 }
 
 void add_import(CLI::App& parent) {
@@ -73,15 +138,17 @@ void add_export(CLI::App& parent) {
 }  // namespace
 
 void declare_platform(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("platform", "check, import and export platform files");
+  CLI::App* command = app.add_subcommand("platform", "check, list, import and export platform files");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n"
       "  fusion-sim platform check testbed-3\n"
+      "  fusion-sim platform pairs testbed-3 --devices 4 --json\n"
       "  fusion-sim platform import pairs.csv --gpu \"RTX 3080\" -o mine.toml\n"
       "  fusion-sim platform import a-b.json b-a.json -o mine.toml     two iperf3 -J results\n"
       "  fusion-sim platform export mine.toml -o mine.xml");
   add_check(*command);
+  add_pairs(*command);
   add_import(*command);
   add_export(*command);
 }

@@ -44,7 +44,7 @@ void expect_one_line(const Outcome& outcome, int exit_code, const testing::Match
 TEST_F(Cli, EveryCommandTeaches) {
   for (const char* command :
        {"", "models", "platforms", "policies", "orders", "codecs", "collectives", "estimate", "plan", "simulate",
-        "rank", "compare", "platform", "platform check", "platform import", "platform export"}) {
+        "rank", "compare", "platform", "platform check", "platform pairs", "platform import", "platform export"}) {
     const Outcome outcome = fusion_sim(std::string(command) + " --help");
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr("Usage")) << command;
@@ -52,6 +52,22 @@ TEST_F(Cli, EveryCommandTeaches) {
   for (const char* command : {"estimate", "plan", "simulate", "rank", "compare", "platform"})
     EXPECT_THAT(fusion_sim(std::string(command) + " --help").out, HasSubstr("Example")) << command;
   EXPECT_THAT(fusion_sim("--version").out, HasSubstr("fusion-sim 0."));
+}
+
+// lan4: each device's network link has 1 Gbps and half of 0.2 ms; a pair crosses one out and one in.
+TEST_F(Cli, PairsOfAPlatformAreItsRoutes) {
+  const json answer = json::parse(fusion_sim("platform pairs lan4 --devices 3 --json").out);
+  EXPECT_EQ(answer["devices"], (json{"node0", "node1", "node2"}));
+  ASSERT_EQ(answer["pairs"].size(), 6u);  // 3 x 2 directed
+  for (const json& pair : answer["pairs"]) {
+    EXPECT_DOUBLE_EQ(pair["bandwidth_bits_per_s"].get<double>(), 1e9);
+    EXPECT_DOUBLE_EQ(pair["latency_s"].get<double>(), 2e-4);
+    EXPECT_EQ(pair["links"].size(), 2u);
+    for (const json& name : pair["links"])
+      EXPECT_TRUE(std::ranges::any_of(answer["links"], [&](const json& link) { return link["name"] == name; })) << name;
+  }
+  EXPECT_THAT(fusion_sim("platform pairs pair").out, AllOf(HasSubstr("100 Mbps"), HasSubstr("10 ms")));
+  expect_one_line(fusion_sim("platform pairs lan4 --devices 5"), 3, HasSubstr("4"));
 }
 
 TEST_F(Cli, WrongUsageExitsTwoAndSuggests) {
