@@ -46,20 +46,17 @@ void add_edge(Program& program, StageTasks& from, StageTasks& into, Bytes bytes,
   program.tasks[(forward ? into.forward : into.backward).index()].after.push_back(received);
 }
 
-std::vector<Step> list_steps(const StageTasks& tasks, const std::vector<Slot>& slots) {
-  std::vector<Step> steps;
-  const auto per_slot = [](const auto& recvs, const auto& sends) { return recvs.size() + 1 + sends.size(); };
-  steps.reserve(
-      slots.size() / 2 *
-      (per_slot(tasks.forward_recv, tasks.forward_send) + per_slot(tasks.backward_recv, tasks.backward_send)));
-  for (const Slot& slot : slots) {
-    const bool forward = slot.phase == Phase::forward;
-    const auto add = [&](TaskId task) { steps.push_back({task, static_cast<std::uint32_t>(slot.micro_batch)}); };
-    std::ranges::for_each(forward ? tasks.forward_recv : tasks.backward_recv, add);
-    add(forward ? tasks.forward : tasks.backward);
-    std::ranges::for_each(forward ? tasks.forward_send : tasks.backward_send, add);
-  }
-  return steps;
+TurnTable turns_of(const StageTasks& tasks) {
+  TurnTable turns;
+  const auto fill = [&](Phase phase, const auto& recvs, TaskId compute, const auto& sends) {
+    std::vector<TaskId>& turn = turns.at(0, phase);
+    turn = recvs;
+    turn.push_back(compute);
+    turn.insert(turn.end(), sends.begin(), sends.end());
+  };
+  fill(Phase::forward, tasks.forward_recv, tasks.forward, tasks.forward_send);
+  fill(Phase::backward, tasks.backward_recv, tasks.backward, tasks.backward_send);
+  return turns;
 }
 
 }  // namespace
@@ -122,7 +119,8 @@ Program make_pipeline(const Platform& platform, const SyntheticPipeline& shape) 
   for (std::size_t s = 0; s + 1 < num_stages; ++s) add_edge(program, stages[s + 1], stages[s], shape.message, false);
   for (std::size_t s = 0; s < num_stages; ++s) {
     const OrderShape order{static_cast<int>(num_stages), static_cast<int>(s), shape.micro_batches};
-    program.devices.push_back({DeviceId(s), Bytes(), list_steps(stages[s], find_order(shape.order).slots(order))});
+    program.devices.push_back(
+        {DeviceId(s), Bytes(), step_list(turns_of(stages[s]), find_order(shape.order).slots(order))});
   }
   return program;
 }

@@ -102,7 +102,7 @@ double Walk::run(std::int64_t step, const std::function<float()>& clip_scale) {
   folded_ = false;
   loss_ = 0;
   done_.clear();
-  for (const Step& next : program_.devices[rank_].steps) {
+  for (const Step next : program_.devices[rank_].steps) {
     switch (program_.task(next.task).kind) {
       case TaskKind::recv:
         continue;

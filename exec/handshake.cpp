@@ -60,7 +60,11 @@ class Hasher {
 
 Hasher& operator<<(Hasher& hash, const Stage& stage) { return hash << stage.device << stage.replica << stage.ops; }
 Hasher& operator<<(Hasher& hash, const Step& step) { return hash << step.task << std::uint64_t{step.micro_batch}; }
-Hasher& operator<<(Hasher& hash, const DeviceProgram& one) { return hash << one.device << one.steps; }
+Hasher& operator<<(Hasher& hash, const DeviceProgram& one) {
+  hash << one.device << std::uint64_t{one.steps.size()};
+  for (const Step step : one.steps) hash << step;
+  return hash;
+}
 
 Hasher& operator<<(Hasher& hash, const Task& task) {
   const Payload& payload = task.payload;

@@ -97,8 +97,16 @@ TEST(ProgramHash, FollowsWhatIsExecuted) {
       [](Program& p) { p.tasks[1].payload.tensor = TensorId(3); },
       [](Program& p) { p.tasks[1].payload.end = 9; },
       [](Program& p) { p.tasks[0].per_micro_batch = false; },
-      [](Program& p) { std::swap(p.devices[0].steps[0], p.devices[0].steps[1]); },
-      [](Program& p) { p.devices[0].steps[0].micro_batch = 1; },
+      [](Program& p) {
+        std::vector<Step> steps = expand(p.devices[0].steps);
+        std::swap(steps[0], steps[1]);
+        p.devices[0].steps = steps;
+      },
+      [](Program& p) {
+        std::vector<Step> steps = expand(p.devices[0].steps);
+        steps[0].micro_batch = 1;
+        p.devices[0].steps = steps;
+      },
       [](Program& p) { p.tasks.emplace_back(); },
   };
   std::vector<std::string> seen = {hash};

@@ -21,7 +21,7 @@ Program lowered(const Schedule& schedule, const Graph& graph) {
 /// "recv F0, forward F0, send F0, …"
 std::string list_of(const Program& program, std::size_t device) {
   std::string text;
-  for (const Step& step : program.devices[device].steps) {
+  for (const Step step : program.devices[device].steps) {
     const Task& task = program.task(step.task);
     const bool compute = task.kind == TaskKind::compute;
     text += (text.empty() ? "" : ", ") + std::string(compute ? name_of(task.phase) : name_of(task.kind));

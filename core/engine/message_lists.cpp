@@ -1,11 +1,30 @@
 #include "core/engine/message_lists.h"
 
 #include <map>
-#include <numeric>
+#include <utility>
 
 #include "core/report/report.h"
 
 namespace fusion {
+namespace {
+
+/// The list of each device, split.
+std::vector<StepList> sends_by_channel(const Program& program, const MessageLists& lists) {
+  std::vector<StepList> sends(lists.num_channels());
+  std::vector<const StepList::Block*> last(lists.num_channels());
+  for (const DeviceProgram& device : program.devices)
+    for (const StepList::Block& block : device.steps.blocks())
+      for (const Step step : device.steps.round(block)) {
+        if (program.task(step.task).kind != TaskKind::send) continue;
+        const std::uint32_t channel = lists.channel_of[step.task.index()];
+        if (std::exchange(last[channel], &block) != &block) sends[channel].begin_block(block.rounds, block.stride);
+        sends[channel].add(step);
+      }
+  for (StepList& list : sends) list.shrink_to_fit();
+  return sends;
+}
+
+}  // namespace
 
 MessageLists message_lists(const Program& program) {
   MessageLists lists;
@@ -16,22 +35,11 @@ MessageLists message_lists(const Program& program) {
     number[channel] = static_cast<std::uint32_t>(lists.sender.size());
     lists.sender.push_back(list_of.at(channel.from));
   }
-  lists.first.assign(lists.sender.size() + 1, 0);
   for (const Task& task : program.tasks) {
-    const bool is_send = task.kind == TaskKind::send;
     lists.device_of.push_back(list_of.at(task.device));
-    lists.channel_of.push_back(is_send ? number.at({task.device, task.peer}) : 0);
-    if (is_send) lists.first[lists.channel_of.back() + 1] += instances(program, task);
+    lists.channel_of.push_back(task.kind == TaskKind::send ? number.at({task.device, task.peer}) : 0);
   }
-  std::partial_sum(lists.first.begin(), lists.first.end(), lists.first.begin());
-  lists.positions.resize(lists.first.back());
-  std::vector<std::size_t> fill(lists.first.begin(), lists.first.end() - 1);
-  for (const DeviceProgram& device : program.devices)
-    for (std::size_t i = 0; i < device.steps.size(); ++i) {
-      const TaskId task = device.steps[i].task;
-      if (program.task(task).kind == TaskKind::send)
-        lists.positions[fill[lists.channel_of[task.index()]]++] = static_cast<std::uint32_t>(i);
-    }
+  lists.sends = sends_by_channel(program, lists);
   return lists;
 }
 

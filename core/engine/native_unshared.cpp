@@ -17,31 +17,22 @@ constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 constexpr double unknown = std::numeric_limits<double>::infinity();
 
 struct Walker {
-  std::size_t next = 0, end = 0;  ///< in the device's list, or in `Lanes::positions`
-  double free_s = 0;              ///< when the step before has left
+  StepList::Iterator next;  ///< in the device's list, or the lane's
+  double free_s = 0;        ///< when the step before has left
   std::uint32_t first_waiter = none, next_waiter = none;
 };
 
 /// Messages by what carries one at a time.
 struct Lanes {
   std::vector<std::uint32_t> lane_of;  ///< by task
-  std::vector<std::uint32_t> sender;
-  std::vector<std::size_t> first;
-  std::vector<std::uint32_t> positions;
+  std::vector<StepList> sends;
 };
 
 Lanes lanes_of(const Program& program, const MessageLists& lists, bool one_send) {
-  if (!one_send) return {lists.channel_of, lists.sender, lists.first, lists.positions};
-  Lanes lanes;
-  lanes.lane_of = lists.device_of;
-  lanes.first.push_back(0);
-  for (std::uint32_t d = 0; d < program.devices.size(); ++d) {
-    lanes.sender.push_back(d);
-    const std::vector<Step>& steps = program.devices[d].steps;
-    for (std::uint32_t i = 0; i < steps.size(); ++i)
-      if (program.task(steps[i].task).kind == TaskKind::send) lanes.positions.push_back(i);
-    lanes.first.push_back(lanes.positions.size());
-  }
+  if (!one_send) return {lists.channel_of, lists.sends};
+  Lanes lanes{lists.device_of, {}};
+  for (const DeviceProgram& device : program.devices)
+    lanes.sends.push_back(filter(device.steps, [&](TaskId task) { return program.task(task).kind == TaskKind::send; }));
   return lanes;
 }
 
@@ -59,9 +50,8 @@ class Walk {
     done_s_.assign(first_.back(), unknown);
     for (const Task& task : program.tasks) open_.push_back({instances(program, task), 0});
     for (const Channel& channel : channels(program)) routes_.push_back(route(platform, channel.from, channel.to));
-    for (const DeviceProgram& device : program.devices) walkers_.push_back({.end = device.steps.size()});
-    for (std::size_t l = 0; l < lanes_.sender.size(); ++l)
-      walkers_.push_back({.next = lanes_.first[l], .end = lanes_.first[l + 1]});
+    for (const DeviceProgram& device : program.devices) walkers_.push_back({device.steps.begin()});
+    for (const StepList& sends : lanes_.sends) walkers_.push_back({sends.begin()});
     busy_.resize(lists.num_channels());
     measured_.device_busy.resize(num_devices_);
   }
@@ -74,7 +64,7 @@ class Walk {
       w < num_devices_ ? follow_device(w) : follow_lane(w);
     }
     for (const Walker& walker : walkers_)
-      if (walker.next != walker.end) throw_what_waits(platform);
+      if (!walker.next.at_end()) throw_what_waits(platform);
     for (const BusyTime& busy : busy_) measured_.channel_busy.emplace_back(busy.sum_s);
     return std::move(measured_);
   }
@@ -135,10 +125,9 @@ class Walk {
 
   void follow_device(std::uint32_t w) {
     Walker& walker = walkers_[w];
-    const std::size_t before = walker.next;
-    const std::vector<Step>& steps = program_.devices[w].steps;
-    for (; walker.next != walker.end; ++walker.next) {
-      const Step step = steps[walker.next];
+    const StepList::Iterator before = walker.next;
+    for (; !walker.next.at_end(); ++walker.next) {
+      const Step step = *walker.next;
       const Task& task = program_.task(step.task);
       if (is_message(task)) continue;
       const double ready = ready_s(task, step.micro_batch, w);
@@ -155,10 +144,9 @@ class Walk {
 
   void follow_lane(std::uint32_t w) {
     Walker& walker = walkers_[w];
-    const std::size_t before = walker.next;
-    const std::vector<Step>& steps = program_.devices[lanes_.sender[w - num_devices_]].steps;
-    for (; walker.next != walker.end; ++walker.next) {
-      const Step send = steps[lanes_.positions[walker.next]];
+    const StepList::Iterator before = walker.next;
+    for (; !walker.next.at_end(); ++walker.next) {
+      const Step send = *walker.next;
       const Task& task = program_.task(send.task);
       const double ready = ready_s(task, send.micro_batch, w);
       if (ready == unknown) break;

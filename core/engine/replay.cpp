@@ -7,14 +7,11 @@
 
 namespace fusion {
 Replay::Replay(const Program& program)
-    : program_(program),
-      lists_(message_lists(program)),
-      devices_(program.devices.size()),
-      channels_(lists_.num_channels()),
-      remaining_(num_steps(program)) {
+    : program_(program), lists_(message_lists(program)), remaining_(num_steps(program)) {
   number_steps();
   link_successors();
-  for (std::size_t c = 0; c < channels_.size(); ++c) channels_[c].next = lists_.first[c];
+  for (const DeviceProgram& device : program.devices) devices_.push_back({device.steps.begin()});
+  for (const StepList& sends : lists_.sends) channels_.push_back({sends.begin()});
   for (std::uint32_t d = 0; d < devices_.size(); ++d) try_device(d);
   for (std::uint32_t c = 0; c < channels_.size(); ++c) try_channel(c);
 }
@@ -60,10 +57,9 @@ std::optional<Start> Replay::take_ready() {
 void Replay::try_device(std::uint32_t d) {
   Device& device = devices_[d];
   if (device.busy) return;
-  const std::vector<Step>& steps = program_.devices[d].steps;
-  while (device.next < steps.size() && is_message(program_.task(steps[device.next].task))) ++device.next;
-  if (device.next == steps.size()) return;
-  const Step step = steps[device.next];
+  while (!device.next.at_end() && is_message(program_.task((*device.next).task))) ++device.next;
+  if (device.next.at_end()) return;
+  const Step step = *device.next;
   if (waiting_[index(step.task, step.micro_batch)] != 0) return;
   device.busy = true;
   ready_.push_back({Start::Kind::step, d, step});
@@ -71,8 +67,8 @@ void Replay::try_device(std::uint32_t d) {
 
 void Replay::try_channel(std::uint32_t c) {
   ChannelState& channel = channels_[c];
-  if (channel.busy || channel.next == lists_.first[c + 1]) return;
-  const Step step = program_.devices[lists_.sender[c]].steps[lists_.positions[channel.next]];
+  if (channel.busy || channel.next.at_end()) return;
+  const Step step = *channel.next;
   if (waiting_[index(step.task, step.micro_batch)] != 0) return;
   channel.busy = true;
   ready_.push_back({Start::Kind::message, c, step});
@@ -81,7 +77,7 @@ void Replay::try_channel(std::uint32_t c) {
 void Replay::step_ended(std::uint32_t d) {
   Device& device = devices_[d];
   device.busy = false;
-  const Step step = program_.devices[d].steps[device.next++];
+  const Step step = *device.next++;
   complete(step);
   try_device(d);
 }

@@ -1,7 +1,7 @@
 // What may run next: the bookkeeping of a program in flight, without an engine. An engine starts what `take_ready`
 // gives it and tells when each piece has ended; times never enter here.
 //
-// Memory: 2 bytes per step for what it still waits for, 4 per message for the order of its channel.
+// Memory: 2 bytes per step for what it still waits for.
 #pragma once
 
 #include <cstdint>
@@ -47,11 +47,11 @@ class Replay {
 
  private:
   struct Device {
-    std::size_t next = 0;  ///< position in its list of the step that runs or comes next
+    StepList::Iterator next;  ///< in its list: the step that runs or comes next
     bool busy = false;
   };
   struct ChannelState {
-    std::size_t next = 0;  ///< index into MessageLists::positions
+    StepList::Iterator next;  ///< in MessageLists::sends
     bool busy = false;
   };
   static constexpr std::uint16_t complete_ = 0xffff;

@@ -220,26 +220,31 @@ void add_update(Lowering& to, std::size_t s) {
   to.stages[s].update = to.add(std::move(update));
 }
 
-void append(std::vector<Step>& steps, const std::vector<TaskId>& tasks, int micro_batch) {
-  for (const TaskId task : tasks) steps.push_back({task, static_cast<std::uint32_t>(micro_batch)});
+/// For each turn of the stage what it waits for, the work, what it hands on.
+TurnTable turns_of(const StageTasks& tasks) {
+  TurnTable turns;
+  const auto fill = [&](Phase phase, const auto& recvs, const auto& compute, const auto& sends) {
+    if (!compute) return;
+    std::vector<TaskId>& turn = turns.at(0, phase);
+    turn = recvs;
+    turn.push_back(*compute);
+    turn.insert(turn.end(), sends.begin(), sends.end());
+  };
+  fill(Phase::forward, tasks.forward_recvs, tasks.forward, tasks.forward_sends);
+  fill(Phase::backward, tasks.backward_recvs, tasks.backward, tasks.backward_sends);
+  return turns;
 }
 
-/// The list of one stage: for each turn what it waits for, the work, what it hands on; then the end of the iteration.
-std::vector<Step> list_steps(const Lowering& from, std::size_t s) {
+/// The list of one stage: its turns, then the end of the iteration.
+StepList list_steps(const Lowering& from, std::size_t s) {
   const StageTasks& tasks = from.stages[s];
   const OrderShape shape{static_cast<int>(from.stages.size()), static_cast<int>(s), from.schedule.micro_batches};
-  std::vector<Step> steps;
-  for (const Slot& slot : find_order(from.schedule.order).slots(shape)) {
-    check(slot.chunk == 0, "an order with virtual stages needs a lowering that knows them");
-    const bool forward = slot.phase == Phase::forward;
-    const auto& compute = forward ? tasks.forward : tasks.backward;
-    if (!compute) continue;
-    append(steps, forward ? tasks.forward_recvs : tasks.backward_recvs, slot.micro_batch);
-    append(steps, {*compute}, slot.micro_batch);
-    append(steps, forward ? tasks.forward_sends : tasks.backward_sends, slot.micro_batch);
-  }
-  append(steps, tasks.exchange, 0);
-  if (tasks.update) append(steps, {*tasks.update}, 0);
+  const std::vector<Slot> slots = find_order(from.schedule.order).slots(shape);
+  check(std::ranges::all_of(slots, [](const Slot& slot) { return slot.chunk == 0; }),
+        "an order with virtual stages needs a lowering that knows them");
+  StepList steps = step_list(turns_of(tasks), slots);
+  for (const TaskId task : tasks.exchange) steps.push_back({task, 0});
+  if (tasks.update) steps.push_back({*tasks.update, 0});
   return steps;
 }
 

@@ -47,11 +47,18 @@ std::size_t num_steps(const Program& program) {
 
 Bytes peak_memory(const Program& program, const DeviceProgram& device) {
   Bytes live = device.static_bytes, peak = live;
-  for (const Step& step : device.steps) {
-    const Task& task = program.task(step.task);
-    live += task.allocates;
-    peak = std::max(peak, live);
-    live -= task.frees;
+  for (const StepList::Block& block : device.steps.blocks()) {
+    Bytes in_round{}, most{};  // above what is live when a round begins
+    for (const Step step : device.steps.round(block)) {
+      const Task& task = program.task(step.task);
+      in_round += task.allocates;
+      most = std::max(most, in_round);
+      in_round -= task.frees;
+    }
+    // Each round begins higher than the one before by what a round leaves, so the first or the last reaches the peak.
+    const Bytes last = live + in_round * static_cast<std::int64_t>(block.rounds - 1);
+    peak = std::max(peak, std::max(live, last) + most);
+    live = last + in_round;
   }
   return peak;
 }

@@ -1,8 +1,8 @@
 // The Program: what each device computes, sends and receives, in which order. The only thing a runner reads.
 //
 // A Task stands for one piece of work that is done once per micro-batch, or once per iteration; a Step is one instance
-// of it, and each device has an ordered list of Steps. So a program of p stages and m micro-batches holds O(p) tasks
-// and O(p m) steps of 8 bytes.
+// of it, and each device has an ordered list of Steps, which is kept by its repetitions (step_list.h). So a program of
+// p stages and m micro-batches holds O(p) tasks and, in the usual orders, O(p) of everything.
 //
 // What a runner must do:
 //   - compute, reduce and update steps of a device run one at a time, in the order of its list;
@@ -26,6 +26,7 @@
 #include "core/plan/codec.h"
 #include "core/plan/schedule.h"
 #include "core/program/order.h"
+#include "core/program/step_list.h"
 
 namespace fusion {
 
@@ -67,16 +68,10 @@ struct Task {
   bool operator==(const Task&) const = default;
 };
 
-struct Step {
-  TaskId task;
-  std::uint32_t micro_batch = 0;
-  bool operator==(const Step&) const = default;
-};
-
 struct DeviceProgram {
   DeviceId device;
   Bytes static_bytes{};  ///< parameters, gradients, optimizer state, communication buffers
-  std::vector<Step> steps;
+  StepList steps;
   bool operator==(const DeviceProgram&) const = default;
 };
 
@@ -101,6 +96,13 @@ struct Program {
   const Task& task(TaskId id) const { return tasks[id.index()]; }
   bool operator==(const Program&) const = default;
 };
+
+inline bool is_message(const Task& task) { return task.kind == TaskKind::send || task.kind == TaskKind::recv; }
+
+/// How often a task is done in one iteration.
+inline std::uint32_t instances(const Program& program, const Task& task) {
+  return task.per_micro_batch ? static_cast<std::uint32_t>(program.info.micro_batches) : 1;
+}
 
 /// Sum of the steps of a program.
 std::size_t num_steps(const Program&);

@@ -90,10 +90,7 @@ class Checker {
                    (task.per_micro_batch == match.per_micro_batch ? "" : ", less often"));
   }
 
-  static bool is_message(const Task& task) { return task.kind == TaskKind::send || task.kind == TaskKind::recv; }
-  Node instances(const Task& task) const {
-    return task.per_micro_batch ? static_cast<Node>(program_.info.micro_batches) : 1;
-  }
+  Node instances(const Task& task) const { return fusion::instances(program_, task); }
 
   void number_nodes() {
     first_node_.push_back(0);
@@ -117,7 +114,7 @@ class Checker {
     for (const DeviceProgram& device : program_.devices) {
       Node last = none;
       std::ranges::fill(last_on_channel, none);
-      for (const Step& step : device.steps) {
+      for (const Step step : device.steps) {
         check_step(device, step, seen);
         const Task& task = program_.task(step.task);
         Node* chain = &last;

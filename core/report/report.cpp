@@ -13,11 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Instances of a task in one iteration.
-std::int64_t instances(const Program& program, const Task& task) {
-  return task.per_micro_batch ? program.info.micro_batches : 1;
-}
-
 std::string stages_of(const Program& program, DeviceId device) {
   std::string text;
   for (std::size_t s = 0; s < program.stages.size(); ++s)
@@ -57,7 +52,7 @@ std::vector<LinkReport> link_reports(const Program& program, const Platform& pla
     LinkReport& report = reports[index.at({task.device, task.peer})];
     report.bytes += task.bytes * instances(program, task);
     report.dense_bytes += task.dense_bytes * instances(program, task);
-    report.messages += static_cast<std::size_t>(instances(program, task));
+    report.messages += instances(program, task);
   }
   return reports;
 }
@@ -204,8 +199,8 @@ std::vector<KindReport> planned_kinds(const Program& program) {
   std::map<Phase, KindReport> phases;
   KindReport codec{"codec", 0, {}};
   for (const Task& task : program.tasks) {
-    if (task.kind == TaskKind::send || task.kind == TaskKind::recv) continue;
-    const auto count = static_cast<std::size_t>(instances(program, task));
+    if (is_message(task)) continue;
+    const std::size_t count = instances(program, task);
     KindReport& phase = phases[task.phase];
     phase.name = name_of(task.phase);
     phase.count += count;
