@@ -18,6 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NETLAB = str(ROOT / "experiments/netlab")
 sys.path.insert(0, str(ROOT / "experiments"))
 import netlab_lab as lab  # noqa: E402
+import netlab_runs as runs  # noqa: E402
 
 NAME = f"test{os.getpid()}"
 PLATFORM = """name = "three"
@@ -95,6 +96,31 @@ class Relay(unittest.TestCase):
         self.assertFalse(lab.by_htb(pair | {"bandwidth_bits_per_s": 1e9}, netem=True))
         self.assertFalse(lab.by_htb(pair | {"latency_s": 1e-2}, netem=False))
         self.assertTrue(lab.by_htb(pair | {"latency_s": 1e-2}, netem=True))
+
+
+class Runs(unittest.TestCase):
+    """What the experiments write for fusion-sim, which needs no namespaces."""
+
+    def test_a_platform_of_pairs_is_read_as_it_was_meant(self):
+        gpu = f'[[gpu]]\nname = "{runs.GPU}"\n' + """peak_fp32 = "50 GFLOP/s"
+peak_fp16 = "50 GFLOP/s"
+memory = "4 GiB"
+memory_bandwidth = "5 GB/s"
+sustained_flops = 1.0
+sustained_bandwidth = 1.0
+launch_overhead = "5 us"
+source = "a test"
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "two.toml")
+            file.write_text(runs.platform_text("two", [[9, 8], [100, 9]], [[9, 50], [10, 9]], gpu))
+            pairs = json.loads(runs.call([runs.BIN / "fusion-sim", "platform", "pairs", file, "--json"]))["pairs"]
+        self.assertEqual([(p["from"], p["to"], p["bandwidth_bits_per_s"], p["latency_s"]) for p in pairs],
+                         [("a", "b", 8e6, 0.05), ("b", "a", 1e8, 0.01)])
+
+    def test_what_fails_says_what_it_said(self):
+        with self.assertRaisesRegex(runs.RunFailed, "no-such-platform"):
+            runs.call([runs.BIN / "fusion-sim", "platform", "pairs", "no-such-platform"])
 
 
 class Laboratory(unittest.TestCase):
@@ -178,7 +204,7 @@ if __name__ == "__main__":
     why = refusal()
     if why and "no network namespaces" not in why and "/dev/net/tun" not in why:
         sys.exit(why)
-    ran = unittest.main(defaultTest=["Relay"] if why else None, exit=False).result
+    ran = unittest.main(defaultTest=["Relay", "Runs"] if why else None, exit=False).result
     if why:
         print(f"skipped: {why}")
     sys.exit(1 if not ran.wasSuccessful() else 77 if why else 0)
