@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+"""The arithmetic of experiments/fidelity, on reports made by hand. Exit 77 (skipped) where pandas is missing."""
+import pathlib
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "experiments"))
+import fidelity_setups as table  # noqa: E402
+
+try:
+    import pandas as pd
+    import fidelity_report as fidelity
+except ImportError as why:
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def report(forward, backward, devices=2):
+    kinds = [{"name": "forward", "total_s": forward}, {"name": "backward", "total_s": backward}]
+    return {"task_kinds": kinds, "devices_used": devices}
+
+
+def record(model, held_out, simulated, executed):
+    setup = table.Setup(model, 2, "slow", "1f1b", "none", "op-fence", held_out)
+    return {"setup": setup, "simulated": simulated, "executed": executed}
+
+
+class Setups(unittest.TestCase):
+    def test_what_the_issue_asks_for_is_there(self):
+        rows = table.setups()
+        self.assertGreaterEqual(len(rows), 24)
+        self.assertEqual(len({row.name for row in rows}), len(rows))
+        self.assertEqual(sum(row.held_out for row in rows) * 2, len(rows))
+        self.assertEqual({row.model for row in rows}, {"gpt2", "resnet", "unet"})
+        self.assertEqual({row.ranks for row in rows}, {2, 3, 4})
+        self.assertEqual({row.links for row in rows}, set(table.LINKS))
+        self.assertEqual({row.codec for row in rows}, {"none", "int8", "adatopk:100"})
+        self.assertEqual({row.order for row in rows}, {"1f1b", "gpipe"})
+        self.assertLessEqual(set(table.QUICK), {row.name for row in rows})
+
+    def test_links_are_square_and_asymmetric_ones_differ_by_direction(self):
+        for name, links in table.LINKS.items():
+            for ranks in (2, 3, 4):
+                for matrix in links(ranks):
+                    self.assertEqual([len(row) for row in matrix], [ranks] * ranks, name)
+        rates, _ = table.LINKS["asymmetric"](4)
+        self.assertTrue(all(rates[i][j] != rates[j][i] for i in range(4) for j in range(i)))
+
+
+class Calibration(unittest.TestCase):
+    def test_a_factor_is_the_median_of_what_is_not_held_out(self):
+        # Simulated passes take 1 + 2 = 3 s; executed ones 3.3, 3.6 and 3.9 s: ratios 1.1, 1.2, 1.3. The held-out one says 9.
+        records = [record("gpt2", False, report(1, 2), [report(1.1, 2.2)]),
+                   record("gpt2", False, report(1, 2), [report(1.2, 2.4)]),
+                   record("gpt2", False, report(1, 2), [report(1.3, 2.6)]),
+                   record("gpt2", True, report(1, 2), [report(9, 18)])]
+        self.assertAlmostEqual(fidelity.calibrate(records)["gpt2, ranks"], 1.2)
+
+    def test_one_rank_and_several_are_conditions_of_their_own(self):
+        records = [record("gpt2", False, report(1, 2, 1), [report(1, 2, 1)]),
+                   record("gpt2", False, report(1, 2), [report(2, 4)]),
+                   record("unet", True, report(1, 2), [report(9, 9)])]
+        self.assertEqual(fidelity.calibrate(records), {"gpt2, one rank": 1, "gpt2, ranks": 2, "unet, ranks": 2})
+
+    def test_a_slower_device_has_smaller_rates_and_a_larger_overhead(self):
+        text = 'peak_fp32 = "50 GFLOP/s"\nmemory_bandwidth = "5 GB/s"\nlaunch_overhead = "4 us"\nmemory = "4096 MiB"\n'
+        self.assertEqual(fidelity.slower(text, 2), 'peak_fp32 = "25 GFLOP/s"\nmemory_bandwidth = "2.5 GB/s"\n'
+                                                   'launch_overhead = "8 us"\nmemory = "4096 MiB"\n')
+
+
+class Ranking(unittest.TestCase):
+    def rows(self, *values):
+        return pd.DataFrame(values, columns=["group", "measured_s", "simulated_s", "measured_spread"])
+
+    def test_tau_is_concordant_less_discordant_pairs_within_groups(self):
+        # g: 1 < 2 < 3 measured, simulated 1, 3, 2: two pairs agree, one does not: 1/3. h agrees: (2 + 1 - 1) / 4.
+        rows = self.rows(("g", 1, 1, 0), ("g", 2, 3, 0), ("g", 3, 2, 0), ("h", 1, 5, 0), ("h", 2, 6, 0))
+        self.assertEqual(fidelity.kendall_tau(rows), 0.5)
+
+    def test_what_runs_do_not_tell_apart_does_not_count(self):
+        rows = self.rows(("g", 1.00, 2, 0.1), ("g", 1.05, 1, 0.1))
+        self.assertIsNone(fidelity.kendall_tau(rows))
+
+
+if __name__ == "__main__":
+    unittest.main()
