@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 import pandas as pd  # noqa: E402
 
+import fidelity_setups as table  # noqa: E402
 import netlab_runs as runs  # noqa: E402
 
 PASSES = ("forward", "backward")
@@ -65,13 +66,26 @@ def slower(platform_text, factor):
 
 
 def simulate_calibrated(record, factor):
-    """Seconds per step of the same plan on the calibrated device, and its whole report."""
+    """The report of the same plan on the calibrated device."""
     plan = json.loads(record["plan"].read_text())
-    folder = record["plan"].parent
+    folder, platform = record["plan"].parent, pathlib.Path(plan["platform"])
     calibrated = folder / "calibrated.toml"
-    calibrated.write_text(slower(pathlib.Path(plan["platform"]).read_text(), factor))
+    calibrated.write_text(slower(platform.read_text(), factor))
     (folder / "calibrated-schedule.json").write_text(json.dumps(plan | {"platform": str(calibrated)}))
     return runs.simulate(folder / "calibrated-schedule.json", folder / "calibrated.json")
+
+
+def coordination(setup, simulated):
+    """Seconds from the end of the schedule to that of the executor's step, which every rank tells to the first one: one
+    latency from whoever is last to be heard."""
+    _, latency_ms = table.LINKS[setup.links](setup.ranks)
+    first = next(iter(simulated["devices"]))["name"]
+
+    def heard(name):
+        away = 0 if name == first else latency_ms[ord(name) - ord("a")][ord(first) - ord("a")] * 1e-3
+        return simulated["ends_s"][name] + away
+
+    return max(max(map(heard, simulated["ends_s"])) - simulated["iteration_s"], 0)
 
 
 # ---------------------------------------------------------------------------------------------- tables
@@ -79,12 +93,14 @@ def main_row(record, calibrated):
     setup, executed = record["setup"], record["executed"]
     times = [report["median_s"] for report in executed]
     measured = statistics.median(times)
-    raw, simulated = record["simulated"]["iteration_s"], calibrated["iteration_s"]
+    raw, control = record["simulated"]["iteration_s"], coordination(setup, calibrated)
+    simulated = calibrated["iteration_s"] + control
     busy = sum(device["busy_s"] for device in calibrated["devices"])
     slowest = max(calibrated["links"], key=lambda link: link["busy_s"], default=None)
     row = {"setup": setup.name, "group": setup.group, "policy": setup.policy, "devices_used": calibrated["devices_used"],
            "runs": len(times), "measured_s": measured, "measured_spread": (max(times) - min(times)) / measured,
            "simulated_s": simulated, "relative_error": simulated / measured - 1, "held_out": setup.held_out,
+           "coordination_s": control,
            "uncalibrated_s": raw, "uncalibrated_error": raw / measured - 1, "pass_ratio": pass_ratio(record),
            "crowding": busy / simulated / os.cpu_count()}
     if slowest:
@@ -150,7 +166,7 @@ def plot(rows, file):
 
 def show(rows, kinds, summary):
     print(rows[["setup", "devices_used", "measured_s", "measured_spread", "simulated_s", "relative_error", "uncalibrated_error",
-                "crowding", "held_out"]].to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+                "coordination_s", "crowding", "held_out"]].to_string(index=False, float_format=lambda value: f"{value:.3f}"))
     print("\nby kind, simulated over executed:")
     sums = kinds.groupby("kind")[["measured_s", "simulated_s"]].sum()
     print((sums.simulated_s / sums.measured_s - 1).map(lambda value: f"{100 * value:+.1f} %").to_string())

@@ -61,9 +61,17 @@ def plan(model_options, platform, options, file):
 
 
 def simulate(plan_file, report):
-    """The simulated report."""
-    call([BIN / "fusion-sim", "simulate", "--plan", plan_file, "--report", report, "--quiet"])
-    return json.loads(pathlib.Path(report).read_text())
+    """The simulated report, and by device name when its last step ends."""
+    timeline = pathlib.Path(report).with_suffix(".timeline.json")
+    call([BIN / "fusion-sim", "simulate", "--plan", plan_file, "--report", report, "--timeline", timeline, "--quiet"])
+    events = json.loads(timeline.read_text())["traceEvents"]
+    names = {event["pid"]: event["args"]["name"].split(":")[0] for event in events if event["name"] == "process_name"}
+    ends = {}
+    for event in events:
+        if event["ph"] == "X" and not event["name"].startswith("send "):
+            name = names[event["pid"]]
+            ends[name] = max(ends.get(name, 0), (event["ts"] + event["dur"]) * 1e-6)
+    return json.loads(pathlib.Path(report).read_text()) | {"ends_s": ends}
 
 
 def execute(plan_file, folder, train_options, platform=None, shape=False):

@@ -69,6 +69,16 @@ class Calibration(unittest.TestCase):
                                                    'launch_overhead = "8 us"\nmemory = "4096 MiB"\n')
 
 
+class Coordination(unittest.TestCase):
+    def test_a_step_ends_when_the_first_rank_has_heard_from_all(self):
+        # 50 ms between all: b ends at 0.98 s and is heard at 1.03 s; c at 0.90 s, heard at 0.95 s. The schedule ends at 1 s.
+        setup = table.Setup("gpt2", 3, "slow", "1f1b", "none", "op-fence", False)
+        simulated = {"iteration_s": 1.0, "devices": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
+                     "ends_s": {"a": 1.0, "b": 0.98, "c": 0.90}}
+        self.assertAlmostEqual(fidelity.coordination(setup, simulated), 0.03)
+        self.assertEqual(fidelity.coordination(setup, simulated | {"ends_s": {"a": 1.0, "b": 0.5, "c": 0.5}}), 0)
+
+
 class Ranking(unittest.TestCase):
     def rows(self, *values):
         return pd.DataFrame(values, columns=["group", "measured_s", "simulated_s", "measured_spread"])

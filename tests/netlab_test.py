@@ -173,6 +173,16 @@ class Laboratory(unittest.TestCase):
             asked.wait()
             self.assertTrue(until(lambda: not alive(mark)), number)
 
+    def test_a_command_that_is_asked_to_end_may_take_its_time(self):
+        script = "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: (time.sleep(1), sys.exit(9)))\n" \
+                 "print('up', flush=True)\ntime.sleep(100)"
+        asked = subprocess.Popen([NETLAB, "run", "--name", NAME, "--", sys.executable, "-c", script], stdout=subprocess.PIPE,
+                                 text=True)
+        self.assertEqual(asked.stdout.readline(), "up\n")
+        asked.terminate()
+        self.assertEqual(asked.wait(60), 9)
+        asked.stdout.close()
+
     def test_a_killed_laboratory_leaves_nothing(self):
         name, mark = NAME + "k", f"netlab-mark-{os.getpid()}-killed"
         words = [NETLAB, "run", "--name", name, "--platform", self.platform, "--", "sh", "-c", "sleep 100; true", mark]
