@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "exec/cli.h"
+#include "exec/ending.h"
 #include "exec/probe.h"
 #include "exec/transport_mpi.h"
 
@@ -28,8 +29,11 @@ void probe_network(const Options& options) {
   if (!launched_by_mpi())
     throw InputError("", "probe", "measures the network between ranks; start it as: mpirun -np N fusion-exec probe");
   const auto transport = make_mpi_transport();
-  if (transport->num_ranks() < 2) throw InputError("", "probe", "one rank has no network; start two or more");
-  const ProbeResult result = probe(*transport, options.probe);
+  ProbeResult result;
+  run_or_abort(*transport, [&] {
+    if (transport->num_ranks() < 2) throw InputError("", "probe", "one rank has no network; start two or more");
+    result = probe(*transport, options.probe);
+  });
   if (transport->rank() != 0) return;
   print(table_of(result));
   if (options.to.empty()) return;

@@ -9,6 +9,7 @@
 #include "core/base/file.h"
 #include "core/report/report_tables.h"
 #include "exec/cli.h"
+#include "exec/ending.h"
 #include "exec/handshake.h"
 #include "exec/launch.h"
 #include "exec/stop_signal.h"
@@ -62,8 +63,8 @@ TrainOptions train_options(const Options& options, const Plan& plan, const Progr
                       .keep = options.checkpoint_keep,
                       .resume = options.resume,
                       .model = plan.problem.graph.name + ' ' + network_hash(plan.problem.graph)};
-  train.deadline = options.deadline.empty() ? planned_deadline(program, plan.problem.platform)
-                                            : parsed("--deadline", options.deadline, parse_seconds);
+  train.deadline =
+      options.deadline.empty() ? planned_deadline(program, plan.problem.platform) : parse_seconds(options.deadline);
   train.fixed_deadline = !options.deadline.empty();
   train.timeline = !options.timeline.empty();
   train.stop = &stop_requested();
@@ -112,8 +113,10 @@ void show(const Report& report) {
 void finish(const Options& options, const Plan& plan, const Program& program, const Report& report,
             const RankResult& result) {
   if (result.stopped)
-    note(options.output, "stopped after step " + std::to_string(result.steps) + ", as asked" +
-                             (options.checkpoint.empty() ? "" : "; go on with --resume"));
+    note(options.output, (report.loss.empty() ? "stopped before step " + std::to_string(result.steps + 1)
+                                              : "stopped after step " + std::to_string(result.steps)) +
+                             ", as asked" + (options.checkpoint.empty() ? "" : "; go on with --resume"));
+  if (result.stopped && report.loss.empty()) return;
   if (report.loss.empty())
     return note(options.output, "nothing left to do: " + std::to_string(result.steps) + " steps are done");
   if (options.output.json)
@@ -158,16 +161,31 @@ void announce(const Options& options, const World& world, std::size_t num_ranks)
   for (const std::string& warning : preflight()) note(options.output, warning);
 }
 
-void train(const Options& options) {
-  const Plan plan = options.plan.resolve();
-  const Program program = program_of(plan, options.plan.file());
+/// How long a rank may be silent while all start, and how long that may take: a job's processes do not start together.
+StartOptions start_of(const Options& options) {
+  constexpr Seconds least_for_a_start(10);
+  StartOptions start;
+  if (options.deadline.empty()) return start;
+  start.silence = parse_seconds(options.deadline);
+  start.limit = std::max(start.silence, least_for_a_start);
+  return start;
+}
+
+struct Trained {
+  Plan plan;
+  Program program;
+  RankResult result;
+};
+
+Trained train_with(const Options& options, World& world) {
+  Plan plan = options.plan.resolve();
+  Program program = program_of(plan, options.plan.file());
   std::optional<FlopsPerSecond> peak;
   if (!options.peak.empty()) peak = parsed("--peak", options.peak, parse_flops_per_second);
   for (const std::string& file : {options.report, options.timeline, options.jsonl}) require_folder_of(file);
   const Work work = work_of(options, plan, program);
-  World world(work);
   std::optional<StepLog> log;
-  const RankResult result = world.run([&] {
+  RankResult result = world.run(work, [&] {
     TrainOptions train = train_options(options, plan, program);
     if (!world.is_first()) return train;
     log.emplace(options, figures_of(program, work.graph, plan.problem.platform, options.steps, peak));
@@ -176,7 +194,21 @@ void train(const Options& options) {
     announce(options, world, work.backends.size());
     return train;
   });
+  return {std::move(plan), std::move(program), std::move(result)};
+}
+
+void train(const Options& options) {
+  World world(start_of(options));
+  std::optional<Trained> trained;
+  world.together([&] {
+    try {
+      trained = train_with(options, world);
+    } catch (const CLI::ParseError& error) {
+      throw UsageError(std::string(error.what()) + "; see --help");
+    }
+  });
   if (!world.is_first()) return;
+  const auto& [plan, program, result] = *trained;
   const Report report = report_of(plan, program, result, world.engine(), network_of(options, plan));
   finish(options, plan, program, report, result);
 }
@@ -202,6 +234,21 @@ CLI::Validator amount(double limit) {
             const auto [stop, error] = std::from_chars(text.data(), end, value);
             const bool good = error == std::errc{} && stop == end && value >= 0 && value < limit;
             return good ? std::string() : in_quotes(text) + " is not a number from 0 to " + significant(limit);
+          },
+          ""};
+}
+
+/// A rank speaks every 0.1 s, and a busy machine may hold that up.
+CLI::Validator long_enough_to_be_silent() {
+  return {[](const std::string& text) -> std::string {
+            try {
+              if (parse_seconds(text) >= Seconds(0.5)) return {};
+              return in_quotes(text) +
+                     " is too short: ranks speak every 0.1 s, and a busy machine holds that up; give " +
+                     "0.5 s or more";
+            } catch (const std::invalid_argument& fault) {
+              return fault.what();
+            }
           },
           ""};
 }
@@ -251,8 +298,11 @@ void declare_train(CLI::App& app) {
                  "go on from the newest complete checkpoint of the directory, on any number of ranks")
       ->needs(checkpoint);
   command
-      ->add_option("--deadline", options->deadline,
-                   "how long a rank may be silent; else it follows from the plan and from what is measured")
+      ->add_option(
+          "--deadline", options->deadline,
+          "how long a rank may be silent; else it follows from the plan and from what is measured. Also of the "
+          "start, 10 s at least; else 60 s")
+      ->check(long_enough_to_be_silent())
       ->type_name("TIME");
   command->add_option("--peak", options->peak, "FLOP/s that one rank's device can reach; shows the utilisation (MFU)")
       ->type_name("SPEED");

@@ -44,6 +44,15 @@ double global_squared_norm(Walk& walk, Council& council, std::int64_t step) {
       .one<double>();
 }
 
+/// Where a rank would start, and what rank 0 makes of that.
+struct Start {
+  std::int64_t step = 0;
+  std::int64_t stop = 0;  ///< of 8 bytes: no padding travels
+};
+struct Agreement {
+  std::uint8_t alike = 0, stop = 0;
+};
+
 /// What rank 0 decides at the end of a step.
 struct Decision {
   double loss = 0;
@@ -92,17 +101,26 @@ class Run {
     written = done;
   }
 
-  /// A directory that only some ranks see would let them start at different steps.
+  bool asked_to_stop() const { return options_.stop != nullptr && options_.stop->load(); }
+
+  /// A directory that only some ranks see would let them start at different steps. Who was asked to stop by now has all
+  /// stop.
   void agree_on_start() {
     Bytestring mine;
-    compress::append(mine, result_.first_step);
+    compress::append(mine, Start{result_.first_step, asked_to_stop() ? 1 : 0});
     const std::string what = "the step to start from";
-    const auto all = council_.gather(Topic::start, 0, Bytestring(mine), what);
-    std::uint8_t agree = 1;
-    for (const Bytestring& step : all) agree = agree != 0 && step == mine ? 1 : 0;
+    const auto all = council_.gather(Topic::start, 0, std::move(mine), what);
+    Agreement agreement{1, 0};
+    for (const Bytestring& bytes : all) {
+      const auto start = compress::PayloadReader(bytes).one<Start>();
+      if (start.step != result_.first_step) agreement.alike = 0;
+      if (start.stop != 0) agreement.stop = 1;
+    }
     Bytestring told;
-    compress::append(told, agree);
-    if (compress::PayloadReader(council_.tell(Topic::start, 0, std::move(told), what)).one<std::uint8_t>() == 0)
+    compress::append(told, agreement);
+    agreement = compress::PayloadReader(council_.tell(Topic::start, 0, std::move(told), what)).one<Agreement>();
+    result_.stopped = agreement.stop != 0;
+    if (agreement.alike == 0)
       throw InputError(options_.checkpoint.directory.string(), "checkpoint",
                        "is not the same for all ranks: they would start from different steps; it must be shared");
   }
@@ -145,7 +163,7 @@ class Run {
 
   RankStatus own_status(std::int64_t step, double loss, bool timeline) {
     RankStatus status;
-    status.stop = options_.stop != nullptr && options_.stop->load();
+    status.stop = asked_to_stop();
     status.loss = loss;
     status.times = walk_.take_times();
     if (!timeline) status.times.events.clear();

@@ -2,27 +2,13 @@
 
 #include <exception>
 #include <mutex>
-#include <new>
 #include <thread>
 
 #include "core/base/error.h"
+#include "exec/ending.h"
 #include "exec/transport_threads.h"
 
 namespace fusion::exec {
-
-RankResult run_or_abort(Transport& transport, const std::function<RankResult()>& work) {
-  try {
-    return work();
-  } catch (const PeerLost&) {
-    throw;
-  } catch (const InputError& error) {
-    transport.abort(ExitCode::bad_input, error.what());
-    throw;
-  } catch (const std::exception& error) {
-    transport.abort(ExitCode::runtime_fault, error.what());
-    throw;
-  }
-}
 
 std::vector<RankResult> execute_threads(const Program& program, const Graph& graph,
                                         const std::vector<const BackendRow*>& backends, const DataSet* data,
@@ -38,8 +24,9 @@ std::vector<RankResult> execute_threads(const Program& program, const Graph& gra
       threads.emplace_back([&, rank] {
         const std::unique_ptr<Transport> transport = std::move(transports[rank]);
         try {
-          results[rank] = run_or_abort(
-              *transport, [&] { return execute(program, graph, *transport, *backends[rank], data, options); });
+          run_or_abort(*transport,
+                       [&] { results[rank] = execute(program, graph, *transport, *backends[rank], data, options); });
+        } catch (const ToldByPeer&) {
         } catch (...) {
           const std::scoped_lock lock(mutex);
           if (!first) first = std::current_exception();

@@ -9,9 +9,6 @@
 
 namespace fusion::exec {
 
-/// A rank that fails by itself tells the others why, then throws on.
-RankResult run_or_abort(Transport&, const std::function<RankResult()>& work);
-
 /// One backend per rank. Throws what the first rank that failed threw.
 std::vector<RankResult> execute_threads(const Program&, const Graph&, const std::vector<const BackendRow*>& backends,
                                         const DataSet* data, const TrainOptions&, const LinkShapes& = {});

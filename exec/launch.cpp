@@ -103,15 +103,30 @@ std::string hostfile_of(const Launch& launch) {
 namespace {
 
 /// mpirun itself ends a job within a second of SIGTERM or SIGINT, but passes SIGUSR1 on: so the script translates, and
-/// the end of its terminal too. setsid keeps the terminal's Ctrl-C from mpirun.
+/// the end of its terminal too. setsid keeps the terminal's Ctrl-C from mpirun; so that kill -9 of the script does end
+/// the job, a second process looks each second whether the script is still its parent.
 std::string translated(const std::string& line) {
   return "setsid " + line +
          " \"$@\" &\n"
          "run=$!\n"
-         "trap 'kill -USR1 $run' TERM INT HUP USR1\n"
+         "setsid sh -c 'while read -r _ _ _ parent _ </proc/$$/stat && [ \"$parent\" = \"$1\" ]; do sleep 1; done\n"
+         "  kill -TERM \"$2\"' watch $$ $run </dev/null >/dev/null 2>&1 &\n"
+         "watch=$!\n"
+         "started=$(date +%s)\n"
+         "ask() {  # not at once: a rank whose libraries are still being loaded would die; again: mpirun may not be "
+         "up\n"
+         "  [ -n \"$asked\" ] || {\n"
+         "    [ $(($(date +%s) - started)) -ge 5 ] || sleep 3\n"
+         "    while kill -USR1 $run; do sleep 10; done\n"
+         "  } </dev/null >/dev/null 2>&1 &\n"
+         "  asked=${asked:-$!}\n"
+         "}\n"
+         "asked=\n"
+         "trap ask TERM INT HUP USR1\n"
          "wait $run\n"
          "code=$?\n"
          "while kill -0 $run 2>/dev/null; do wait $run; code=$?; done\n"
+         "kill $watch $asked 2>/dev/null\n"
          "exit $code\n";
 }
 

@@ -8,7 +8,9 @@
 #include "core/base/error.h"
 #include "core/report/version.h"
 #include "exec/cli.h"
-#include "exec/transport.h"
+#include "exec/ending.h"
+#include "exec/stop_signal.h"
+#include "exec/transport_mpi.h"
 
 namespace fusion::exec {
 namespace {
@@ -23,6 +25,14 @@ int fail(ExitCode code, const std::string& message) {
   std::fflush(stdout);
   std::fprintf(stderr, "%s: %s\n", program_name().c_str(), message.c_str());
   return static_cast<int>(code);
+}
+
+/// All ranks are given the same flags: one says what is wrong with them. Precondition: this process has not joined the
+/// others yet.
+int fail_with_peers(ExitCode code, const std::string& message) {
+  if (!launched_by_mpi() || !mpi_missing().empty()) return fail(code, message);
+  const auto transport = make_mpi_transport({.shapes = {}, .start = {.doing = "ending: " + message}});
+  return transport->abort(code, message) ? static_cast<int>(code) : fail(code, message);
 }
 
 /// Names a user could have meant: the flags of the command that was reached, or the commands where none was.
@@ -67,8 +77,8 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    if (!app.remaining(true).empty()) return fail(ExitCode::usage, unexpected_argument(app));
-    return fail(ExitCode::usage, std::string(error.what()) + "; see --help");
+    if (!app.remaining(true).empty()) return fail_with_peers(ExitCode::usage, unexpected_argument(app));
+    return fail_with_peers(ExitCode::usage, std::string(error.what()) + "; see --help");
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     return fail(ExitCode::runtime_fault, "standard output can't be written");
@@ -76,20 +86,14 @@ int run(int argc, char** argv) {
 }
 
 int run_guarded(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "train") catch_stop_signals();  // a job may be stopped before it is up
   try {
     return run(argc, argv);
-  } catch (const InputError& error) {
-    return fail(ExitCode::bad_input, error.what());
-  } catch (const Infeasible& error) {
-    return fail(ExitCode::infeasible, error.what());
-  } catch (const PeerLost& error) {
-    return fail(ExitCode::peer_lost, error.what());
-  } catch (const RuntimeFault& error) {
-    return fail(ExitCode::runtime_fault, error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(ExitCode::runtime_fault, "out of memory");
+  } catch (const ToldByPeer& told) {
+    return static_cast<int>(told.code);
   } catch (const std::exception& error) {
-    return fail(ExitCode::runtime_fault, std::string("internal error, please report it: ") + error.what());
+    const auto [code, message] = ending_of(error);
+    return fail(code, message);
   }
 }
 

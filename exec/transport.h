@@ -76,10 +76,19 @@ class Transport {
   /// How long a peer may be silent. A rank that computes is not silent: the transport's own thread speaks for it.
   virtual void set_deadline(Seconds) = 0;
 
+  /// Pretends links from now on. Throws InputError where the shapes are not those of so many ranks.
+  virtual void shape(const LinkShapes&) = 0;
+
+  /// From now until `end_work` this rank does something and waits for nobody. `what` says it to who ends the process,
+  /// if it must: "forward of blocks 3-7, micro-batch 2". Over MPI, work that takes longer than `limit` fails the run.
+  virtual void begin_work(const std::string& what, std::optional<Seconds> limit) = 0;
+  virtual void end_work() = 0;
+
   /// This rank can't go on: tells the others `code` and why. Every wait of theirs then throws what stands for that code
   /// (InputError, Infeasible, RuntimeFault), naming this rank. Returns once they have heard it, or after a second; at
-  /// once where the run has failed already.
-  virtual void abort(ExitCode code, const std::string& reason) = 0;
+  /// once where the run has failed already. Whether another rank says the same (it told this one why, or all fail alike
+  /// and it is the first of them): then this one need not.
+  virtual bool abort(ExitCode code, const std::string& reason) = 0;
 
   /// Messages that ended at this rank since the last call.
   virtual std::vector<Transfer> take_transfers() = 0;

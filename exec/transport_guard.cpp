@@ -1,19 +1,11 @@
 #include "exec/transport_guard.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <csignal>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <random>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "exec/transport_end_signal.h"
 
 namespace fusion::exec {
 namespace {
@@ -22,47 +14,7 @@ constexpr int poll_ms = 20;
 constexpr double settle_s = 0.2;  ///< for what a dead peer sent last to be read
 constexpr double answer_s = 0.8;  ///< after SIGTERM, for the others to be heard of
 constexpr double leave_s = 0.4;   ///< for the process to end by itself …
-constexpr double speak_s = 1.2;   ///< … where it is about to, and the launcher gives it the time
-
-/// What the signal handler uses.
-std::atomic<int> end_event = -1;
-std::atomic<void (*)(int)> program_handler = nullptr;
-
-extern "C" void on_end(int signal) {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(end_event, &one, sizeof one);
-  if (const auto handler = program_handler.load()) handler(signal);
-}
-
-/// SIGTERM goes to an event while this lives.
-class EndSignal {
- public:
-  EndSignal() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (event_ < 0) throw RuntimeFault("no event can be made: the process has too many open files");
-    end_event = event_;
-    struct sigaction action = {};
-    action.sa_handler = on_end;
-    action.sa_flags = SA_RESTART;
-    ::sigaction(SIGTERM, nullptr, &before_);
-    if (before_.sa_handler != SIG_DFL && before_.sa_handler != SIG_IGN) program_handler = before_.sa_handler;
-    ::sigaction(SIGTERM, &action, nullptr);
-  }
-  EndSignal(const EndSignal&) = delete;
-  EndSignal& operator=(const EndSignal&) = delete;
-  ~EndSignal() {
-    ::sigaction(SIGTERM, &before_, nullptr);
-    program_handler = nullptr;
-    end_event = -1;
-    ::close(event_);
-  }
-  int event() const { return event_; }
-  /// Whether the program has a handler of its own, so that it ends in its own way when asked to.
-  static bool is_handled() { return program_handler.load() != nullptr; }
-
- private:
-  int event_;
-  struct sigaction before_ = {};
-};
+constexpr double speak_s = 1.8;   ///< … where it is about to, and the launcher gives it the time
 
 class Guard {
  public:
@@ -84,6 +36,8 @@ class Guard {
       judge_dead();
       judge_end();
       judge_hang();
+      judge_work();
+      looked_at_ = now();
       end_process_if_due();
     }
   }
@@ -91,9 +45,7 @@ class Guard {
  private:
   /// A process that can't be watched (not permitted, or gone already) is left to the heartbeats.
   void watch(int rank, const ProcessName& name) {
-    if (rank == state_->rank || name.kernel != this_process().kernel) return;
-    // The wrapper of glibc 2.36 has no C linkage.
-    const int process = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(name.id), 0U));
+    const int process = rank == state_->rank ? -1 : open_process(name);
     if (process < 0) return;
     polled_.push_back({process, POLLIN, 0});
     polled_ranks_.push_back(rank);
@@ -102,8 +54,7 @@ class Guard {
   void look() {
     if (::poll(polled_.data(), polled_.size(), poll_ms) <= 0) return;
     if (polled_[0].revents != 0) {
-      std::uint64_t times = 0;
-      [[maybe_unused]] const auto taken = ::read(signal_.event(), &times, sizeof times);
+      signal_.take();
       told_at_ = now();
     }
     for (std::size_t i = 1; i < polled_.size(); ++i) {
@@ -150,10 +101,25 @@ class Guard {
       rounds_seen_ = rounds;
       advanced_at_ = now();
     }
-    looked_at_ = now();
     if ((now() - advanced_at_).value > state_->deadline_s)
       state_->mailbox.fail({ExitCode::peer_lost, "no call of MPI has returned for " +
                                                      format(Seconds(state_->deadline_s)) + ", the deadline"});
+  }
+
+  /// Alive and never done. Only the time in which this thread ran counts, so that a stopped job may go on.
+  void judge_work() {
+    constexpr Seconds most_at_once(0.5);
+    const std::optional<Activity> work = state_->mailbox.work();
+    if (!work || work->number != work_seen_) {
+      work_seen_ = work ? work->number : 0;
+      worked_ = Seconds{};
+      return;
+    }
+    worked_ += std::min(now() - looked_at_, most_at_once);
+    if (work->limit && worked_ > *work->limit)
+      state_->mailbox.fail({ExitCode::peer_lost, "rank " + std::to_string(state_->rank) + ", " + work->what +
+                                                     ": not done after " + format(*work->limit) +
+                                                     ", many times what its work has taken"});
   }
 
   void end_process_if_due() {
@@ -162,9 +128,12 @@ class Guard {
     if (!failed_at_) failed_at_ = now();
     const bool speaks = state_->mailbox.has_thrown() && !told_at_;
     if ((now() - *failed_at_).value < (speaks ? speak_s : leave_s)) return;
-    if (!state_->mailbox.has_thrown()) {
-      const std::string line =
-          "rank " + std::to_string(state_->rank) + ", not waiting for a message: " + failure->reason + "\n";
+    // A rank that fails for a reason of its own says so itself.
+    const bool is_told = failure->heard && failure->code != ExitCode::peer_lost;
+    if (!state_->mailbox.has_thrown() && !is_told) {
+      const std::optional<Activity> work = state_->mailbox.work();
+      const std::string line = "rank " + std::to_string(state_->rank) + ", " +
+                               (work ? work->what : "not waiting for a message") + ": " + failure->reason + "\n";
       [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
     }
     ::_exit(static_cast<int>(failure->code));
@@ -184,20 +153,11 @@ class Guard {
   std::optional<Seconds> told_at_, failed_at_;
   std::uint64_t rounds_seen_ = 0;
   Seconds looked_at_{}, advanced_at_{};
+  std::uint64_t work_seen_ = 0;
+  Seconds worked_{};
 };
 
 }  // namespace
-
-ProcessName this_process() {
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(boot, text);
-  std::error_code unknown;
-  text += std::filesystem::read_symlink("/proc/self/ns/pid", unknown).string();
-  // Without a boot id no two processes share a kernel that we know of: each gets a name of its own.
-  if (!boot || unknown) text += std::to_string(::getpid()) + "@" + std::to_string(std::random_device{}());
-  return {XXH3_64bits(text.data(), text.size()), ::getpid()};
-}
 
 std::thread start_guard(std::shared_ptr<RankState> state, const std::vector<ProcessName>& peers) {
   auto guard = std::make_shared<Guard>(std::move(state), peers);

@@ -1,5 +1,5 @@
-// Sees what MPI hides: processes that died, a launcher that ends the job, a transport thread that hangs inside MPI. It
-// makes every wait throw, and sees to it that the process then ends.
+// Sees what MPI hides: processes that died, a launcher that ends the job, a transport thread that hangs inside MPI, and
+// work of this rank that never ends. It makes every wait throw, and sees to it that the process then ends.
 //
 // Measured with Open MPI 4.1.4: the launcher learns of a dead rank at once, and sends SIGTERM to the others, then
 // SIGKILL (launch_flags.h says when); over TCP a survivor that is inside MPI when its peer hangs up never comes out.
@@ -12,15 +12,9 @@
 #include <vector>
 
 #include "exec/transport_mailbox.h"
+#include "exec/transport_process.h"
 
 namespace fusion::exec {
-
-/// Names a process among those of one running kernel.
-struct ProcessName {
-  std::uint64_t kernel = 0;  ///< hash of the boot and the space of process ids
-  std::int64_t id = 0;
-};
-ProcessName this_process();
 
 /// What the threads of one rank know of each other's work.
 struct RankState {

@@ -54,6 +54,7 @@ void Mailbox::peer_silent(int peer) {
 
 void Mailbox::fail(Failure failure) {
   const std::lock_guard lock(mutex_);
+  if (failure.heard) heard_.push_back(failure.reason);
   if (!failure_) failure_ = std::move(failure);
   changed_.notify_all();
 }
@@ -67,6 +68,32 @@ void Mailbox::set_deadline(Seconds deadline) {
   const std::lock_guard lock(mutex_);
   deadline_ = deadline;
   changed_.notify_all();
+}
+
+void Mailbox::begin_work(const std::string& what, std::optional<Seconds> limit) {
+  const std::lock_guard lock(mutex_);
+  activity_ = {what, limit, activity_.number + 1};
+  works_ = true;
+}
+
+void Mailbox::end_work() {
+  const std::lock_guard lock(mutex_);
+  works_ = false;
+}
+
+std::optional<Activity> Mailbox::work() const {
+  const std::lock_guard lock(mutex_);
+  return works_ ? std::optional(activity_) : std::nullopt;
+}
+
+std::vector<std::string> Mailbox::heard() const {
+  const std::lock_guard lock(mutex_);
+  return heard_;
+}
+
+void Mailbox::set_thrown() {
+  const std::lock_guard lock(mutex_);
+  has_thrown_ = true;
 }
 
 std::optional<Failure> Mailbox::failure() const {

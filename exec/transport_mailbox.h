@@ -28,6 +28,13 @@ class RunClock {
 struct Failure {
   ExitCode code = ExitCode::peer_lost;
   std::string reason;
+  bool heard = false;  ///< from another rank
+};
+/// What a rank does while it waits for nobody.
+struct Activity {
+  std::string what;
+  std::optional<Seconds> limit;
+  std::uint64_t number = 0;  ///< which one, from 1
 };
 /// Throws what stands for the code. `waiter` says who waited for what: "rank 1, waiting for x from rank 0".
 [[noreturn]] void throw_failure(const Failure&, const std::string& waiter);
@@ -49,8 +56,15 @@ class Mailbox {
   /// Until `done`, which is asked under the mailbox's lock when woken and at `look_again`.
   void wait_for(const std::function<bool()>& done, std::optional<Seconds> look_again, const std::string& waiter);
 
+  // What the rank says of itself.
+  void begin_work(const std::string& what, std::optional<Seconds> limit);
+  void end_work();
+  std::optional<Activity> work() const;
+
   std::optional<Failure> failure() const;
-  bool has_thrown() const;                 ///< whether a wait has thrown the failure
+  bool has_thrown() const;                 ///< whether a wait has thrown the failure, or the rank ends for its own
+  void set_thrown();                       ///< the rank knows, and ends
+  std::vector<std::string> heard() const;  ///< reasons of all failures that others have told
   std::vector<Transfer> take_transfers();  ///< those whose end has passed
   const RunClock& clock() const { return clock_; }
 
@@ -73,7 +87,10 @@ class Mailbox {
   std::set<int> ended_;
   std::map<int, Seconds> silent_since_;
   std::optional<Failure> failure_;
+  std::vector<std::string> heard_;
   bool has_thrown_ = false;
+  Activity activity_;
+  bool works_ = false;
   Seconds deadline_{10};
 };
 

@@ -286,7 +286,7 @@ void MpiThread::read_frame(int peer, std::span<const std::byte> wire) {
     case Frame::Kind::failure:
       of(peer).failure_heard = true;
       ended(peer) = true;
-      state_->mailbox.fail({frame.code, {reinterpret_cast<const char*>(payload.data()), payload.size()}});
+      state_->mailbox.fail({frame.code, {reinterpret_cast<const char*>(payload.data()), payload.size()}, true});
       break;
   }
 }

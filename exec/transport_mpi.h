@@ -12,11 +12,13 @@
 #include <string>
 
 #include "exec/transport.h"
+#include "exec/transport_start.h"
 
 namespace fusion::exec {
 
 struct MpiOptions {
   LinkShapes shapes;            ///< of the links to pretend; empty: none
+  StartOptions start = {};      ///< how long a rank may be silent, and a start take
   bool watch_processes = true;  ///< false: as if every peer were on another machine (tests)
 };
 

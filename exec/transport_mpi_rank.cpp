@@ -1,4 +1,5 @@
 // What a rank's own thread sees of the MPI transport.
+#include <algorithm>
 #include <cstdlib>
 
 #include "exec/transport_mpi.h"
@@ -25,9 +26,19 @@ class Waiting {
   Handover& handover_;
 };
 
+/// Whether a rank before `end` fails for that reason, as it has told: "rank 2: REASON", cut to what a frame holds.
+bool is_of(const std::string& told, const std::string& reason, int end) {
+  for (int rank = 0; rank < end; ++rank) {
+    const std::string whole = "rank " + std::to_string(rank) + ": " + reason;
+    if (told == whole.substr(0, Frame::inline_bytes)) return true;
+  }
+  return false;
+}
+
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(const MpiOptions& options) {
+    std::optional<StartWatch> watch(std::in_place, launched_as(), options.start);
     std::promise<Joined> joining;
     auto joined = joining.get_future();
     std::packaged_task<void(std::promise<Joined>)> work(run_mpi_thread);
@@ -39,16 +50,17 @@ class MpiTransport final : public Transport {
       thread_.join();
       throw;
     }
+    watch.reset();
+    set_deadline(options.start.silence);
     if (!options.watch_processes) joined_.processes.clear();
     guard_ = start_guard(joined_.state, joined_.processes);
     sent_.resize(static_cast<std::size_t>(num_ranks()));
-    if (!options.shapes.empty() && options.shapes.size() != sent_.size()) {
+    try {
+      shape(options.shapes);
+    } catch (...) {
       leave();
-      throw InputError("", "ranks",
-                       std::to_string(num_ranks()) + " were started; the links are those of " +
-                           std::to_string(options.shapes.size()));
+      throw;
     }
-    links_ = links_from(rank(), num_ranks(), options.shapes);
   }
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
@@ -87,11 +99,26 @@ class MpiTransport final : public Transport {
 
   void set_deadline(Seconds deadline) override { joined_.state->deadline_s = deadline.value; }
 
-  void abort(ExitCode code, const std::string& reason) override {
-    if (mailbox().failure()) return;
+  void shape(const LinkShapes& shapes) override {
+    if (!shapes.empty() && shapes.size() != sent_.size())
+      throw InputError(
+          "", "ranks",
+          std::to_string(num_ranks()) + " were started; the links are those of " + std::to_string(shapes.size()));
+    links_ = links_from(rank(), num_ranks(), shapes);
+  }
+
+  void begin_work(const std::string& what, std::optional<Seconds> limit) override { mailbox().begin_work(what, limit); }
+  void end_work() override { mailbox().end_work(); }
+
+  bool abort(ExitCode code, const std::string& reason) override {
+    mailbox().set_thrown();
+    if (const auto failure = mailbox().failure())
+      return failure->heard && (failure->reason == reason || is_of(failure->reason, reason, num_ranks()));
     joined_.handover->aborting = true;
     mailbox().fail({code, "rank " + std::to_string(rank()) + ": " + reason});
     ended_.wait_for(told_wait);
+    return std::ranges::any_of(mailbox().heard(),
+                               [&](const std::string& heard) { return is_of(heard, reason, rank()); });
   }
 
   std::vector<Transfer> take_transfers() override { return mailbox().take_transfers(); }

@@ -62,9 +62,14 @@ class ThreadTransport final : public Transport {
 
   void set_deadline(Seconds deadline) override { mine().set_deadline(deadline); }
 
-  void abort(ExitCode code, const std::string& reason) override {
-    if (mine().failure()) return;
-    leave([&](Mailbox& other) { other.fail({code, "rank " + std::to_string(rank_) + ": " + reason}); });
+  void shape(const LinkShapes& shapes) override { links_ = links_from(rank_, num_ranks(), shapes); }
+  void begin_work(const std::string& what, std::optional<Seconds> limit) override { mine().begin_work(what, limit); }
+  void end_work() override { mine().end_work(); }
+
+  bool abort(ExitCode code, const std::string& reason) override {
+    if (mine().failure()) return mine().failure()->heard;
+    leave([&](Mailbox& other) { other.fail({code, "rank " + std::to_string(rank_) + ": " + reason, true}); });
+    return false;
   }
 
   std::vector<Transfer> take_transfers() override { return mine().take_transfers(); }

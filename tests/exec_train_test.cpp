@@ -5,11 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "core/base/file.h"
@@ -153,9 +155,39 @@ TEST_F(Train, BadInputExitsThreeAndSaysWhatIsRight) {
   expect(small_run() + "--steps 1 --report " + path("no/r.json"), 3, "there is no folder");
   expect(small_run() + "--steps 1 --learning-rate nan", 2, "--learning-rate");
   expect(small_run() + "--steps 1 --backend trch", 3, "\"torch\"");
-  expect(small_run() + "--steps 1 --deadline 5", 3, "--deadline");
+  expect(small_run() + "--steps 1 --deadline 5", 2, "--deadline");
+  expect(small_run() + "--steps 1 --deadline 1ns", 2, "too short");
   expect(small_run() + "--steps 1 --precision fp16", 3, "not executed yet");
   expect("train --model mlp --platform lan4 --steps 1 --data synthetc", 3, "did you mean \"synthetic\"");
+}
+
+int lines_of_ranks(const std::string& err) {
+  std::istringstream lines(err);
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) count += line.starts_with("fusion-exec, rank") ? 1 : 0;
+  return count;
+}
+
+TEST_F(Train, WhatAllRanksFindWrongIsOneLine) {
+  const auto expect = [&](const std::string& arguments, int code, const char* says) {
+    const Outcome outcome = run_program(mpirun(3) + small_run() + arguments);
+    EXPECT_EQ(outcome.exit_code, code) << arguments << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(says)) << arguments;
+    EXPECT_EQ(lines_of_ranks(outcome.err), 1) << outcome.err;
+  };
+  expect("--devices 3 --stpes 2", 2, "did you mean \"--steps\"");
+  expect("--devices 3 --steps 2 --model " + path("gone.toml"), 3, "gone.toml");
+  expect("--devices 2 --steps 2", 3, "the plan is for 2 ranks, 3 were started");
+}
+
+TEST_F(Train, WhatOneRankFindsWrongItSays) {
+  std::string line = mpirun(3);
+  line.insert(line.rfind(program), "sh -c 'model=" + path("small.toml") + "; test $OMPI_COMM_WORLD_RANK = 2 && model=" +
+                                       path("gone.toml") + "; exec \"$0\" \"$@\" --model $model' ");
+  const Outcome outcome = run_program(line + small_run() + "--devices 3 --steps 2");
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("fusion-exec, rank 2: " + path("gone.toml")));
+  EXPECT_EQ(lines_of_ranks(outcome.err), 1) << outcome.err;
 }
 
 TEST_F(Train, LaunchPrintsALineThatRuns) {
@@ -261,6 +293,46 @@ std::vector<pid_t> ranks_of(const std::string& folder) {
       found.push_back(std::stoi(entry.path().filename().string()));
   }
   return found;
+}
+
+/// Whether the process holds SIGUSR1 back or handles it.
+bool is_ready_for_a_stop(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  bool ready = false;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("SigBlk:") || line.starts_with("SigCgt:"))
+      ready |= (std::stoull(line.substr(7), nullptr, 16) >> (SIGUSR1 - 1) & 1) != 0;
+  return ready;
+}
+
+TEST_F(Train, AskedToStopBeforeItIsUpItEndsInOrder) {
+  const std::string arguments = small_run() + "--steps 1000000 --jsonl " + path("log");
+  for (const std::string& line : {program + arguments, mpirun(4) + arguments}) {
+    const std::size_t num_ranks = line.starts_with(program) ? 1 : 4;
+    Background run(line);
+    ASSERT_TRUE(eventually([&] {
+      const auto ranks = ranks_of(path("log"));
+      return ranks.size() == num_ranks && std::ranges::all_of(ranks, is_ready_for_a_stop);
+    }));
+    run.signal(SIGUSR1);
+    EXPECT_EQ(run.wait(), 0) << line;
+  }
+}
+
+TEST_F(Train, AKilledScriptTakesItsJobAlong) {
+  ASSERT_EQ(run_program(std::string(FUSION_SIM_PROGRAM) + " plan --model mlp --platform lan4 --devices 2 -o " +
+                        path("s.json"))
+                .exit_code,
+            0);
+  ASSERT_EQ(fusion_exec("launch --plan " + path("s.json") + " --timeout 60 -o " + path("out") +
+                        " -- --data synthetic --steps 1000000 --backend eigen --jsonl " + path("log"))
+                .exit_code,
+            0);
+  Background run(path("out") + "/run");
+  ASSERT_TRUE(eventually([&] { return fs::exists(path("log")) && fs::file_size(path("log")) > 0; }));
+  run.signal(SIGKILL);
+  run.wait();
+  EXPECT_TRUE(eventually([&] { return ranks_of(path("log")).empty(); }));
 }
 
 TEST_F(Train, ARankThatDiesEndsTheOthersWithSix) {

@@ -5,11 +5,14 @@
 //   ring DIR [DEADLINE] messages around a ring until something fails; pids go to DIR/pid.RANK
 //   busy DIR            as ring, but rank 0 computes and waits for nothing
 //   abort CODE          rank 1 aborts, the others wait
+//   absent DIR          rank 1 never joins
+//   stopped DIR         rank 1 stops itself while it joins
 //   end                 rank 1 ends in order, rank 0 waits for a message of it
 //   handshake [VALUE]   rank 1 says that its model hash is VALUE
 //   probe FILE          measures two shaped ranks, writes a platform
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -51,15 +54,15 @@ void large(Transport& t, const Arguments& arguments) {
   }
 }
 
-void write_pid(Transport& t, const std::string& folder) {
-  const std::string path = folder + "/pid." + std::to_string(t.rank());
+void write_pid(int rank, const std::string& folder) {
+  const std::string path = folder + "/pid." + std::to_string(rank);
   std::ofstream(path + ".tmp") << ::getpid() << "\n";
   std::rename((path + ".tmp").c_str(), path.c_str());
 }
 
 void ring(Transport& t, const Arguments& arguments) {
   if (arguments.size() > 1) t.set_deadline(Seconds(std::stod(arguments[1])));
-  write_pid(t, arguments.at(0));
+  write_pid(t.rank(), arguments.at(0));
   const int n = t.num_ranks(), next = (t.rank() + 1) % n, previous = (t.rank() + n - 1) % n;
   for (std::int64_t i = 0;; ++i) {
     t.send(next, {1, 0, i}, std::vector<std::byte>(i % 5 == 0 ? 700'000 : 100));
@@ -68,7 +71,7 @@ void ring(Transport& t, const Arguments& arguments) {
 }
 
 void busy(Transport& t, const Arguments& arguments) {
-  write_pid(t, arguments.at(0));
+  write_pid(t.rank(), arguments.at(0));
   if (t.rank() > 0) t.receive(0, {1, 0, 0}, "what never comes");
   volatile unsigned work = 0;
   while (t.now().value < 60) work = work + 1;
@@ -78,6 +81,18 @@ void abort(Transport& t, const Arguments& arguments) {
   if (t.rank() == 1) throw InputError("data.txt", "", "is empty");
   (void)arguments;
   t.receive(1, {1, 0, 0}, "x");
+}
+
+/// Rank 1 is not there, or is stopped, before MPI is up. The others never get here.
+void not_started(Transport&, const Arguments&) { throw std::runtime_error("all ranks have joined"); }
+
+void stay_away(std::string_view verb) {
+  if (launched_as().rank != 1) return;
+  if (verb == "absent") std::this_thread::sleep_for(std::chrono::hours(1));
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    ::raise(SIGSTOP);
+  }).detach();
 }
 
 void end(Transport& t, const Arguments&) {
@@ -99,9 +114,10 @@ struct Verb {
   std::string_view name;
   void (*run)(Transport&, const Arguments&);
 };
-constexpr std::array verbs = {Verb{"suite", suite}, Verb{"shaped", shaped},   Verb{"large", large},
-                              Verb{"ring", ring},   Verb{"busy", busy},       Verb{"abort", abort},
-                              Verb{"end", end},     Verb{"handshake", shake}, Verb{"probe", probe_ranks}};
+constexpr std::array verbs = {Verb{"suite", suite},     Verb{"shaped", shaped},      Verb{"large", large},
+                              Verb{"ring", ring},       Verb{"busy", busy},          Verb{"abort", abort},
+                              Verb{"end", end},         Verb{"absent", not_started}, Verb{"stopped", not_started},
+                              Verb{"handshake", shake}, Verb{"probe", probe_ranks}};
 
 int report(const Transport& t, ExitCode code, const char* what) {
   std::cerr << "fusion-transport-rank: " + std::string(what) + " [rank " + std::to_string(t.rank()) + ", exit " +
@@ -112,6 +128,12 @@ int report(const Transport& t, ExitCode code, const char* what) {
 int run(const Verb& verb, const Arguments& arguments) {
   MpiOptions options;
   if (verb.name == "shaped" || verb.name == "probe") options.shapes = suite_shapes();
+  if (verb.run == not_started) {
+    options.start.silence = Seconds(1);
+    options.start.limit = Seconds(3);
+    write_pid(launched_as().rank, arguments.at(0));
+    stay_away(verb.name);
+  }
   options.watch_processes = std::getenv("FUSION_TEST_REMOTE") == nullptr;
   const auto transport = make_mpi_transport(options);
   try {

@@ -16,9 +16,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Notes the exit code of what it runs. SIGTERM is for the rank alone.
+/// Notes the exit code, and when, of what it runs. SIGTERM is for the rank alone.
 constexpr const char* wrapper =
-    "trap '' TERM; folder=$1; shift; \"$@\"; code=$?; echo $code > $folder/exit.$OMPI_COMM_WORLD_RANK; exit $code";
+    "trap '' TERM; folder=$1; shift; \"$@\"; code=$?; echo $code $(date +%s.%N) > $folder/exit.$OMPI_COMM_WORLD_RANK; "
+    "exit "
+    "$code";
 
 bool runs(int pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
@@ -27,9 +29,10 @@ bool runs(int pid) {
   return text.at(text.rfind(')') + 2) != 'Z';  // a zombie has ended
 }
 
-std::optional<int> number_in(const std::filesystem::path& file) {
+template <class Number>
+std::optional<Number> number_in(const std::filesystem::path& file) {
   std::ifstream stream(file);
-  int number = 0;
+  Number number{};
   if (stream >> number) return number;
   return {};
 }
@@ -69,7 +72,7 @@ MpiJob::~MpiJob() {
 
 std::vector<int> MpiJob::pids() {
   for (int tries = 0; tries < 6000 && static_cast<int>(pids_.size()) < num_ranks_; ++tries) {
-    const auto pid = number_in(folder() / ("pid." + std::to_string(pids_.size())));
+    const auto pid = number_in<int>(folder() / ("pid." + std::to_string(pids_.size())));
     if (pid)
       pids_.push_back(*pid);
     else
@@ -103,8 +106,20 @@ std::string MpiJob::output() const {
 
 std::vector<std::optional<int>> MpiJob::exit_codes() const {
   std::vector<std::optional<int>> codes;
-  for (int rank = 0; rank < num_ranks_; ++rank) codes.push_back(number_in(folder() / ("exit." + std::to_string(rank))));
+  for (int rank = 0; rank < num_ranks_; ++rank)
+    codes.push_back(number_in<int>(folder() / ("exit." + std::to_string(rank))));
   return codes;
+}
+
+std::vector<std::optional<double>> MpiJob::exit_times_s() const {
+  std::vector<std::optional<double>> times(static_cast<std::size_t>(num_ranks_));
+  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+    std::ifstream file(folder() / ("exit." + std::to_string(rank)));
+    int code = 0;
+    double time_s = 0;
+    if (file >> code >> time_s) times[rank] = time_s;
+  }
+  return times;
 }
 
 std::vector<int> MpiJob::orphans() {

@@ -26,6 +26,8 @@ class MpiJob {
   std::string output() const;  ///< of all ranks and mpirun
   /// Exit code of each rank, as its wrapper saw it; nothing where the wrapper was killed before it said.
   std::vector<std::optional<int>> exit_codes() const;
+  /// When each rank ended, in seconds since 1970, likewise.
+  std::vector<std::optional<double>> exit_times_s() const;
   /// Processes of ranks that still run.
   std::vector<int> orphans();
   const std::filesystem::path& folder() const { return temporary_.path(); }
