@@ -87,10 +87,12 @@ void abort(Transport& t, const Arguments& arguments) {
 void not_started(Transport&, const Arguments&) { throw std::runtime_error("all ranks have joined"); }
 
 void stay_away(std::string_view verb) {
-  if (launched_as().rank != 1) return;
-  if (verb == "absent") std::this_thread::sleep_for(std::chrono::hours(1));
+  const int rank = launched_as().rank;
+  if (verb == "absent" && rank == 1) std::this_thread::sleep_for(std::chrono::hours(1));
+  if (verb == "stopped" && rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // MPI_Init waits for it
+  if (verb != "stopped" || rank != 1) return;
   std::thread([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     ::raise(SIGSTOP);
   }).detach();
 }
