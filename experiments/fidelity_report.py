@@ -16,6 +16,7 @@ import fidelity_setups as table  # noqa: E402
 import netlab_runs as runs  # noqa: E402
 
 PASSES = ("forward", "backward")
+BUSY = 0.05  # of the cores: from there on others are seen in the errors
 
 
 def median_of(reports, figure):
@@ -102,7 +103,8 @@ def main_row(record, calibrated):
            "simulated_s": simulated, "relative_error": simulated / measured - 1, "held_out": setup.held_out,
            "coordination_s": control,
            "uncalibrated_s": raw, "uncalibrated_error": raw / measured - 1, "pass_ratio": pass_ratio(record),
-           "crowding": busy / simulated / os.cpu_count()}
+           "crowding": busy / simulated / os.cpu_count(),
+           "others_busy": statistics.mean(report["others_busy"] for report in executed)}
     if slowest:
         name = (slowest["from"], slowest["to"])
         row |= {"slowest_link": " > ".join(name), "slowest_link_simulated_s": slowest["busy_s"],
@@ -166,7 +168,9 @@ def plot(rows, file):
 
 def show(rows, kinds, summary):
     print(rows[["setup", "devices_used", "measured_s", "measured_spread", "simulated_s", "relative_error", "uncalibrated_error",
-                "coordination_s", "crowding", "held_out"]].to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+                "coordination_s", "crowding", "others_busy", "held_out"]].to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+    if rows.others_busy.mean() > BUSY:
+        print(f"\nnot to be relied on: other work used {100 * rows.others_busy.mean():.0f} % of the cores before the runs")
     print("\nby kind, simulated over executed:")
     sums = kinds.groupby("kind")[["measured_s", "simulated_s"]].sum()
     print((sums.simulated_s / sums.measured_s - 1).map(lambda value: f"{100 * value:+.1f} %").to_string())
