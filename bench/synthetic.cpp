@@ -1,6 +1,7 @@
 #include "bench/synthetic.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace fusion {
 namespace {
@@ -20,12 +21,18 @@ void add_once(Program& program, TaskId task) {
 }
 
 struct StageTasks {
-  TaskId forward, backward;
+  TaskId forward, backward;  ///< backward: the whole, or its first half
+  std::optional<TaskId> weights;
   std::vector<TaskId> forward_recv, forward_send, backward_recv, backward_send;
 };
 
 void add_edge(Program& program, StageTasks& from, StageTasks& into, Bytes bytes, bool forward) {
   const DeviceId a = program.task(from.forward).device, b = program.task(into.forward).device;
+  if (a == b) {
+    const TaskId before = forward ? from.forward : from.backward;
+    program.tasks[(forward ? into.forward : into.backward).index()].after.push_back(before);
+    return;
+  }
   Task send;
   send.kind = TaskKind::send;
   send.phase = forward ? Phase::forward : Phase::backward;
@@ -46,17 +53,36 @@ void add_edge(Program& program, StageTasks& from, StageTasks& into, Bytes bytes,
   program.tasks[(forward ? into.forward : into.backward).index()].after.push_back(received);
 }
 
-TurnTable turns_of(const StageTasks& tasks) {
-  TurnTable turns;
-  const auto fill = [&](Phase phase, const auto& recvs, TaskId compute, const auto& sends) {
-    std::vector<TaskId>& turn = turns.at(0, phase);
+void fill_turns(TurnTable& turns, int chunk, const Program& program, const StageTasks& tasks) {
+  const auto fill = [&](const auto& recvs, TaskId compute, const auto& sends) {
+    std::vector<TaskId>& turn = turns.at(chunk, program.task(compute).phase);
     turn = recvs;
     turn.push_back(compute);
     turn.insert(turn.end(), sends.begin(), sends.end());
   };
-  fill(Phase::forward, tasks.forward_recv, tasks.forward, tasks.forward_send);
-  fill(Phase::backward, tasks.backward_recv, tasks.backward, tasks.backward_send);
-  return turns;
+  fill(tasks.forward_recv, tasks.forward, tasks.forward_send);
+  fill(tasks.backward_recv, tasks.backward, tasks.backward_send);
+  if (tasks.weights) turns.at(chunk, Phase::weight_gradient) = {*tasks.weights};
+}
+
+StageTasks add_passes(Program& program, DeviceId device, const Order& order, const SyntheticPipeline& shape) {
+  StageTasks tasks;
+  Task task;
+  task.device = device;
+  task.stage = StageId(program.stages.size());
+  program.stages.push_back({device, 0, {}});
+  program.stage_names.push_back("stage " + std::to_string(task.stage.value));
+  task.duration = shape.forward / order.chunks;
+  tasks.forward = add_task(program, task);
+  task.after = {tasks.forward};
+  task.phase = order.splits_backward ? Phase::input_gradient : Phase::backward;
+  task.duration = shape.backward / (order.chunks * (order.splits_backward ? 2 : 1));
+  tasks.backward = add_task(program, task);
+  if (!order.splits_backward) return tasks;
+  task.after = {tasks.backward};
+  task.phase = Phase::weight_gradient;
+  tasks.weights = add_task(program, task);
+  return tasks;
 }
 
 }  // namespace
@@ -99,28 +125,23 @@ Program make_pipeline(const Platform& platform, const SyntheticPipeline& shape) 
   program.info.micro_batches = shape.micro_batches;
   program.info.samples = shape.micro_batches;
   program.info.devices_available = platform.devices.size();
-  const std::size_t num_stages = platform.devices.size();
-  program.tasks.reserve(6 * num_stages);  // forward, backward, and a send and its recv to and from the next stage
-  std::vector<StageTasks> stages(num_stages);
+  const Order order = find_order(shape.order, shape.micro_batches);
+  const int p = static_cast<int>(platform.devices.size());
+  const std::size_t num_stages = platform.devices.size() * static_cast<std::size_t>(order.chunks);
+  program.tasks.reserve(7 * num_stages);  // the passes, and a send and its recv to and from the next stage
+  std::vector<StageTasks> stages;
   for (std::size_t s = 0; s < num_stages; ++s) {
-    program.stages.push_back({DeviceId(s), 0, {}});
-    program.stage_names.push_back("stage " + std::to_string(s));
-    Task task;
-    task.device = DeviceId(s);
-    task.stage = StageId(s);
-    task.duration = shape.forward;
-    stages[s].forward = add_task(program, task);
-    task.phase = Phase::backward;
-    task.duration = shape.backward;
-    task.after = {stages[s].forward};
-    stages[s].backward = add_task(program, task);
+    const DeviceId device(static_cast<std::size_t>(order.device_of(static_cast<int>(s), p)));
+    stages.push_back(add_passes(program, device, order, shape));
   }
   for (std::size_t s = 0; s + 1 < num_stages; ++s) add_edge(program, stages[s], stages[s + 1], shape.message, true);
   for (std::size_t s = 0; s + 1 < num_stages; ++s) add_edge(program, stages[s + 1], stages[s], shape.message, false);
-  for (std::size_t s = 0; s < num_stages; ++s) {
-    const OrderShape order{static_cast<int>(num_stages), static_cast<int>(s), shape.micro_batches};
+  for (int d = 0; d < p; ++d) {
+    TurnTable turns;
+    for (int c = 0; c < order.chunks; ++c)
+      fill_turns(turns, c, program, stages[static_cast<std::size_t>(order.stage_of(d, c, p))]);
     program.devices.push_back(
-        {DeviceId(s), Bytes(), step_list(turns_of(stages[s]), find_order(shape.order).slots(order))});
+        {DeviceId(static_cast<std::size_t>(d)), Bytes(), step_list(turns, order.slots({p, d, shape.micro_batches}))});
   }
   return program;
 }

@@ -25,11 +25,11 @@ Platform make_platform(const SyntheticPlatform&);
 struct SyntheticPipeline {
   std::string order = "1f1b";
   int micro_batches = 8;
-  Seconds forward{1}, backward{2};
-  Bytes message{0};  ///< between neighbours, both ways
+  Seconds forward{1}, backward{2};  ///< of a device; the halves of a split backward take equally long
+  Bytes message{0};                 ///< between neighbours, both ways
 };
 
-/// One stage on each device of the platform.
+/// A stage on each device of the platform, or as many as the order has there.
 Program make_pipeline(const Platform&, const SyntheticPipeline&);
 
 /// For programs made by hand: adds a step's task to the list of its device, made where there is none yet.

@@ -37,7 +37,7 @@ Table stage_table(const Schedule& schedule, const Problem& problem) {
                {"of", Align::right},
                {"sends", Align::right}});
   const std::vector<StageCosts> costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
-  const OrderRow& order = find_order(schedule.order);
+  const Order order = find_order(schedule.order);
   const int num_stages = static_cast<int>(schedule.stages.size());
   for (int s = 0; s < num_stages; ++s) {
     const Stage& stage = schedule.stages[static_cast<std::size_t>(s)];

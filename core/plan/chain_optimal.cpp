@@ -22,7 +22,7 @@ std::vector<Stage> chain_optimal(const PolicyInput& input) {
   const Line line = lay_out(input, units);
   const double relief = pricing_of(input.compression).relief;
   const std::size_t num_stages = std::min(input.platform.devices.size(), units.size());
-  const OrderRow& order = find_order(input.request.order);
+  const Order order = find_order(input.request.order);
 
   std::vector<DeviceId> devices;
   std::vector<Seat> seats;

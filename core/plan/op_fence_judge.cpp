@@ -18,7 +18,7 @@ Judged judge(const PolicyInput& input, std::vector<Stage> stages) {
 
   Judged judged;
   judged.iteration = predict(schedule, graph, each, platform).iteration;
-  const OrderRow& order = find_order(request.order);
+  const Order order = find_order(request.order);
   const int num_stages = static_cast<int>(each.size());
   for (int s = 0; s < num_stages; ++s) {
     const auto i = static_cast<std::size_t>(s);

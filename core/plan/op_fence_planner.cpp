@@ -67,7 +67,7 @@ Planner::Planner(const PolicyInput& input, const Line& line, std::vector<TiedPar
     : input_(input), line_(line), tied_(std::move(tied)), memory_scale_(memory_scale) {}
 
 std::vector<Seat> Planner::seats(std::span<const DeviceId> order, bool may_stop_early) const {
-  const OrderRow& row = find_order(input_.request.order);
+  const Order row = find_order(input_.request.order);
   const int num_stages = static_cast<int>(order.size());
   std::vector<Seat> seats;
   for (int s = 0; s < num_stages; ++s) {
@@ -106,7 +106,7 @@ double Planner::exchange_s(const Pipeline& pipeline) const {
 
 /// predict() on the line: fill, and what the bottleneck or the round trips let follow.
 double Planner::estimate_s(const Partition& partition) const {
-  const OrderRow& row = find_order(input_.request.order);
+  const Order row = find_order(input_.request.order);
   const int num_stages = static_cast<int>(partition.seats.size()), micro_batches = input_.request.micro_batches;
   Seconds longest{};
   for (int s = 0; s < num_stages; ++s)

@@ -1,6 +1,9 @@
 #include "core/plan/plan.h"
 
 #include "core/base/error.h"
+#include "core/engine/native.h"
+#include "core/plan/virtual_stages.h"
+#include "core/program/lower.h"
 
 namespace fusion {
 namespace {
@@ -47,15 +50,25 @@ Schedule make_schedule(const RunConfig& config, const Problem& problem) {
   const auto& [graph, costs, platform] = problem;
   const Compression compression = compression_of(config);
   Schedule schedule = request_of(config);
-  schedule.stages = find_policy(config.policy).place({graph, costs, platform, schedule, compression});
+  const Order order = find_order(config.order, config.micro_batches);
+  schedule.stages =
+      with_chunks(order, find_policy(config.policy).place({graph, costs, platform, schedule, compression}),
+                  config.training, graph, costs, platform);
   schedule.edges = cut_edges(graph, schedule.stages);
   validate(schedule, graph, platform, "policy " + config.policy);
   compression.row->apply(schedule, compression.ratio, graph, costs, platform);
 
-  const std::vector<StageCosts> each = stage_costs(schedule, graph, costs, platform);
-  require_memory(schedule, graph, each, platform);
-  schedule.predicted_iteration = predict(schedule, graph, each, platform).iteration;
+  require_memory(schedule, graph, stage_costs(schedule, graph, costs, platform), platform);
+  schedule.predicted_iteration = predicted_iteration(schedule, problem);
   return schedule;
+}
+
+Seconds predicted_iteration(const Schedule& schedule, const Problem& problem) {
+  const auto& [graph, costs, platform] = problem;
+  const Order order = find_order(schedule.order);
+  if (order.chunks == 1 && !order.splits_backward)
+    return predict(schedule, graph, stage_costs(schedule, graph, costs, platform), platform).iteration;
+  return native_iteration(lower(schedule, graph, costs, platform), platform, NativeNetwork::no_share);
 }
 
 }  // namespace fusion

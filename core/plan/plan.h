@@ -35,6 +35,10 @@ Compression compression_of(const RunConfig&);
 /// Decides: policy, then compression, memory check, prediction. Throws InputError or Infeasible.
 Schedule make_schedule(const RunConfig&, const Problem&);
 
+/// What the schedule's iteration is expected to take: the planner's objective, predict(). That knows one stage per
+/// device and a backward pass in one; under other orders the lowered program is replayed without sharing of links.
+Seconds predicted_iteration(const Schedule&, const Problem&);
+
 /// A problem and the decision for it.
 struct Plan {
   Problem problem;

@@ -95,7 +95,7 @@ void consider_spans(Wait& longest, const Line& line, const std::vector<int>& in_
 /// a stage of 1F1B waits for gradients with all its micro-batches on the way.
 Seconds find_pace(Prediction& prediction, const Passage& passage, const Line& line, const Schedule& schedule,
                   const Platform& platform) {
-  const OrderRow& order = find_order(schedule.order);
+  const Order order = find_order(schedule.order);
   const int num_stages = static_cast<int>(schedule.stages.size()), m = schedule.micro_batches;
   std::vector<int> in_flight;
   for (int s = 0; s < num_stages; ++s) in_flight.push_back(order.in_flight({num_stages, s, m}));

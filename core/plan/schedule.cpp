@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/platform/platform.h"
+#include "core/program/order.h"
 
 namespace fusion {
 namespace {
@@ -55,6 +56,13 @@ class Validator {
   }
 
   void devices() const {
+    const Order order = find_order(schedule_.order, schedule_.micro_batches);
+    const auto chunks = static_cast<std::size_t>(order.chunks);
+    if (schedule_.stages.size() % chunks != 0)
+      fail("stages", std::to_string(schedule_.stages.size()) + " of them; " + order.name + " runs " +
+                         std::to_string(chunks) + " on every device");
+    const std::size_t num_devices = schedule_.stages.size() / chunks;
+    order.require_devices(static_cast<int>(num_devices));
     std::vector<std::optional<std::size_t>> stage_on(platform_.devices.size());
     for (std::size_t s = 0; s < schedule_.stages.size(); ++s) {
       const Stage& stage = schedule_.stages[s];
@@ -64,12 +72,28 @@ class Validator {
       if (stage.replica != 0)
         fail(at("stages", s, "replica"),
              std::to_string(stage.replica) + " is not 0: one copy of the network is placed");
+      if (s >= num_devices) {
+        chunk_device(order, s, num_devices);
+        continue;
+      }
       auto& taken = stage_on[stage.device.index()];
       if (taken)
-        fail(at("stages", s, "device"), platform_.device(stage.device).name + " already runs stage " +
-                                            std::to_string(*taken) + "; a device runs one stage");
+        fail(at("stages", s, "device"),
+             platform_.device(stage.device).name + " already runs stage " + std::to_string(*taken) +
+                 (order.chunks == 1 ? "; a device runs one stage"
+                                    : "; " + order.name + " has its first " + std::to_string(num_devices) +
+                                          " stages on as many devices"));
       taken = s;
     }
+  }
+
+  /// Stages beyond the first of each device go where the order has them.
+  void chunk_device(const Order& order, std::size_t s, std::size_t num_devices) const {
+    const auto d = static_cast<std::size_t>(order.device_of(static_cast<int>(s), static_cast<int>(num_devices)));
+    const DeviceId expected = schedule_.stages[d].device, given = schedule_.stages[s].device;
+    if (given != expected)
+      fail(at("stages", s, "device"), platform_.device(given).name + " can't run it: " + order.name + " has it on " +
+                                          platform_.device(expected).name + ", which runs stage " + std::to_string(d));
   }
 
   void cover() const {

@@ -58,7 +58,8 @@ struct Schedule {
 std::vector<CutEdge> cut_edges(const Graph&, const std::vector<Stage>&);
 
 /// Throws InputError(file, key, …) unless the stages cover every op once, in convex parts and pipeline order, on
-/// devices that exist and differ, with exactly the cut edges of the placement.
+/// devices that exist and differ, or return where the pipeline order has them return, with exactly the cut edges of the
+/// placement.
 void validate(const Schedule&, const Graph&, const struct Platform&, const std::string& file);
 
 /// Op ranges are written "first..last", in the model's order. The inverse is load_plan (plan.h).

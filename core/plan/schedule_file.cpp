@@ -181,7 +181,7 @@ void read_request(Schedule& schedule, const JsonObject& root) {
   });
   schedule.policy =
       parsed(root, "policy", [](const std::string& name) { return row_named(policy_table(), name).name; });
-  schedule.order = parsed(root, "order", [](const std::string& name) { return row_named(order_table(), name).name; });
+  schedule.order = parsed(root, "order", [](const std::string& name) { return parse_order(name).name; });
   schedule.compress =
       parsed(root, "compress", [](const std::string& text) { return to_string(parse_compression(text)); });
   schedule.micro_batches = static_cast<int>(root.integer("micro_batches", 1, max_micro_batches));
@@ -254,7 +254,7 @@ Plan load_plan(const std::string& file) {
   validate(schedule, problem.graph, problem.platform, file);
   const auto costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
   require_memory(schedule, problem.graph, costs, problem.platform);
-  schedule.predicted_iteration = predict(schedule, problem.graph, costs, problem.platform).iteration;
+  schedule.predicted_iteration = predicted_iteration(schedule, problem);
   return {std::move(problem), std::move(schedule)};
 }
 

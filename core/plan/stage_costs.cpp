@@ -1,23 +1,46 @@
 #include "core/plan/stage_costs.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/plan/traffic.h"
 #include "core/platform/platform.h"
-#include "core/program/order.h"
 
 namespace fusion {
 namespace {
 
-std::int64_t parameters_of(const Stage& stage, const Graph& graph) {
+/// Ascending, each once.
+std::vector<ParameterId> parameters_of(const Stage& stage, const Graph& graph) {
   std::vector<ParameterId> ids;
   for (const OpId op : stage.ops) ids.insert(ids.end(), graph.op(op).parameters.begin(), graph.op(op).parameters.end());
   std::ranges::sort(ids);
   const auto repeated = std::ranges::unique(ids);
+  ids.erase(repeated.begin(), repeated.end());
+  return ids;
+}
+
+/// The memory of parameters and the time of their update, bound by memory: the optimizer reads and writes all of it
+/// once.
+void set_parameters(StageCosts& costs, const std::vector<ParameterId>& ids, const Training& training,
+                    const Graph& graph, const GpuType& gpu) {
   std::int64_t count = 0;
-  for (auto id = ids.begin(); id != repeated.begin(); ++id) count += num_elements(graph.parameter(*id).shape);
-  return count;
+  for (const ParameterId id : ids) count += num_elements(graph.parameter(id).shape);
+  costs.parameters = Bytes(count * bytes_per_parameter(training));
+  costs.update = 2 * (costs.parameters / sustained_bandwidth(gpu));
+}
+
+/// What the weight gradients of a stage are made of.
+Bytes held_for_weights(const Stage& stage, const Graph& graph, const Costs& costs) {
+  std::vector<OpId> with_parameters;
+  Bytes gradients;
+  for (const OpId id : stage.ops) {
+    if (graph.op(id).parameters.empty()) continue;
+    with_parameters.push_back(id);
+    gradients += bytes_of(graph, graph.op(id).outputs);
+  }
+  const Kept kept = kept_for_backward(graph, costs, with_parameters);
+  return bytes_of(graph, kept.tensors) + kept.extra + gradients;
 }
 
 /// What a second forward starts from and no other stage sends: the inputs and labels of the stage.
@@ -31,7 +54,7 @@ Bytes own_inputs(const Stage& stage, const Graph& graph) {
 Seconds passes(double count, Bytes dense, const GpuType& gpu) { return count * (dense / sustained_bandwidth(gpu)); }
 
 struct Demand {
-  std::size_t stage = 0;
+  std::size_t stage = 0;  ///< the first of its device
   Bytes needed{}, available{};
   Bytes excess() const { return needed - available; }
 };
@@ -41,7 +64,7 @@ std::string advice(const Schedule& schedule) {
   if (schedule.policy != "op-fence") text += ", a policy that minds the memory (op-fence)";
   if (!schedule.training.recompute) text += ", --recompute";
   if (schedule.model_options.micro_batch > 1) text += ", a smaller --micro-batch";
-  if (schedule.order == "gpipe") text += ", --order 1f1b";
+  if (schedule.order != "1f1b") text += ", --order 1f1b";
   return text;
 }
 
@@ -63,15 +86,15 @@ StageCosts compute_costs(const Stage& stage, const Training& training, const Gra
     sum.recompute_extra = sum.kept;
     sum.kept = own_inputs(stage, graph);
   }
-  sum.parameters = Bytes(parameters_of(stage, graph) * bytes_per_parameter(training));
-  // The optimizer reads and writes all of it once, bound by memory.
-  sum.update = passes(2, sum.parameters, gpu);
+  set_parameters(sum, parameters_of(stage, graph), training, graph, gpu);
   return sum;
 }
 
 void add_edge_costs(std::vector<StageCosts>& costs, const Schedule& schedule, const Graph& graph,
                     const Platform& platform) {
   const auto gpu = [&](StageId id) -> const GpuType& { return platform.gpu_of(schedule.stages[id.index()].device); };
+  if (schedule.training.recompute)
+    for (const CutEdge& edge : schedule.edges) costs[edge.to.index()].kept += bytes_of(graph.tensor(edge.tensor));
   for (const Message& each : messages(schedule, graph)) {
     const CutEdge& edge = schedule.edges[each.edge];
     const compress::Passes coding = coding_passes((each.gradient ? edge.gradient : edge.activation).kind);
@@ -80,17 +103,37 @@ void add_edge_costs(std::vector<StageCosts>& costs, const Schedule& schedule, co
     StageCosts& receiver = costs[each.to.index()];
     sender.*codec_time += passes(coding.encode, each.dense, gpu(each.from));
     receiver.*codec_time += passes(coding.decode, each.dense, gpu(each.to));
-    if (schedule.training.recompute && !each.gradient) receiver.kept += each.dense;
     sender.buffers += 2 * each.dense;
     receiver.buffers += 2 * each.dense;
   }
 }
+
+namespace {
+
+/// A device holds and updates a parameter once, however many of its stages use it: the first of them has it.
+void share_tied_parameters(std::vector<StageCosts>& costs, const Schedule& schedule, const Graph& graph,
+                           const Platform& platform) {
+  std::set<std::pair<DeviceId, ParameterId>> held;
+  for (std::size_t s = 0; s < costs.size(); ++s) {
+    const Stage& stage = schedule.stages[s];
+    std::vector<ParameterId> own = parameters_of(stage, graph);
+    std::erase_if(own, [&](ParameterId id) { return !held.emplace(stage.device, id).second; });
+    set_parameters(costs[s], own, schedule.training, graph, platform.gpu_of(stage.device));
+  }
+}
+
+}  // namespace
 
 std::vector<StageCosts> stage_costs(const Schedule& schedule, const Graph& graph, const Costs& costs,
                                     const Platform& platform) {
   std::vector<StageCosts> all;
   for (const Stage& stage : schedule.stages)
     all.push_back(compute_costs(stage, schedule.training, graph, costs, platform.gpu_of(stage.device)));
+  const Order order = find_order(schedule.order);
+  if (order.splits_backward)
+    for (std::size_t s = 0; s < all.size(); ++s)
+      all[s].held_for_weights = held_for_weights(schedule.stages[s], graph, costs);
+  if (order.chunks > 1) share_tied_parameters(all, schedule, graph, platform);
   add_edge_costs(all, schedule, graph, platform);
   return all;
 }
@@ -99,27 +142,85 @@ Bytes memory_needed(const StageCosts& costs, int in_flight) {
   return costs.parameters + costs.buffers + costs.kept * in_flight + costs.recompute_extra;
 }
 
+PassMemory pass_memory(const StageCosts& costs, Phase phase) {
+  const Bytes all = costs.kept + costs.recompute_extra;  // of one micro-batch while its backward runs
+  switch (phase) {
+    case Phase::forward:
+      return {costs.kept, {}};
+    case Phase::backward:
+      return {costs.recompute_extra, all};
+    case Phase::input_gradient: {
+      const Bytes more = std::max(Bytes(), costs.held_for_weights - all);
+      return {costs.recompute_extra + more, all + more - costs.held_for_weights};
+    }
+    case Phase::weight_gradient:
+      return {{}, costs.held_for_weights};
+    default:
+      check(false, "a phase that holds no activations");
+      return {};
+  }
+}
+
+std::vector<Bytes> memory_by_device(const Schedule& schedule, const std::vector<StageCosts>& costs) {
+  const Order order = find_order(schedule.order);
+  const int num_devices = static_cast<int>(costs.size()) / order.chunks;
+  std::vector<Bytes> needed;
+  for (int d = 0; d < num_devices; ++d) {
+    const OrderShape shape{num_devices, d, schedule.micro_batches};
+    const auto of_chunk = [&](int chunk) -> const StageCosts& {
+      return costs[static_cast<std::size_t>(order.stage_of(d, chunk, num_devices))];
+    };
+    if (order.chunks == 1 && !order.splits_backward) {
+      needed.push_back(memory_needed(of_chunk(0), order.in_flight(shape)));
+      continue;
+    }
+    Bytes fixed, live, peak;
+    for (int chunk = 0; chunk < order.chunks; ++chunk) fixed += of_chunk(chunk).parameters + of_chunk(chunk).buffers;
+    for (const Slot& slot : order.slots(shape)) {
+      const PassMemory pass = pass_memory(of_chunk(slot.chunk), slot.phase);
+      live += pass.allocates;
+      peak = std::max(peak, live);
+      live -= pass.frees;
+    }
+    needed.push_back(fixed + peak);
+  }
+  return needed;
+}
+
+namespace {
+
+/// "stage 3 (blocks 4-5)", or all of a device that has several.
+std::string stages_on(DeviceId device, const Schedule& schedule, const Graph& graph) {
+  std::string text;
+  int count = 0;
+  for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
+    if (schedule.stages[s].device != device) continue;
+    text += (count++ == 0 ? "" : ", ") + std::to_string(s) + " (" + stage_name(graph, schedule.stages[s]) + ")";
+  }
+  return count == 1 ? "stage " + text + " needs " : "stages " + text + " need ";
+}
+
+}  // namespace
+
 void require_memory(const Schedule& schedule, const Graph& graph, const std::vector<StageCosts>& costs,
                     const Platform& platform) {
-  const int num_stages = static_cast<int>(schedule.stages.size());
-  const OrderRow& order = find_order(schedule.order);
+  const std::vector<Bytes> needed = memory_by_device(schedule, costs);
   Demand worst;
   int exceeding = 0;
-  for (int s = 0; s < num_stages; ++s) {
-    const auto i = static_cast<std::size_t>(s);
-    const int in_flight = order.in_flight({num_stages, s, schedule.micro_batches});
-    const Demand demand{i, memory_needed(costs[i], in_flight), platform.gpu_of(schedule.stages[i].device).memory};
+  for (std::size_t d = 0; d < needed.size(); ++d) {
+    const Demand demand{d, needed[d], platform.gpu_of(schedule.stages[d].device).memory};
     if (demand.excess() <= Bytes(0)) continue;
     if (++exceeding == 1 || demand.excess() > worst.excess()) worst = demand;
   }
   if (exceeding == 0) return;
-  const Stage& stage = schedule.stages[worst.stage];
-  throw Infeasible("stage " + std::to_string(worst.stage) + " (" + stage_name(graph, stage) + ") needs " +
-                   format(worst.needed) + ", but its device " + platform.device(stage.device).name + " (" +
-                   platform.gpu_of(stage.device).name + ") has " + format(worst.available) +
-                   (exceeding > 1
-                        ? "; " + std::to_string(exceeding) + " of " + std::to_string(num_stages) + " stages don't fit"
-                        : "") +
+  const DeviceId device = schedule.stages[worst.stage].device;
+  const bool several = needed.size() < costs.size();
+  throw Infeasible(stages_on(device, schedule, graph) + format(worst.needed) + ", but " + (several ? "their" : "its") +
+                   " device " + platform.device(device).name + " (" + platform.gpu_of(device).name + ") has " +
+                   format(worst.available) +
+                   (exceeding > 1 ? "; " + std::to_string(exceeding) + " of " + std::to_string(needed.size()) +
+                                        (several ? " devices" : " stages") + " don't fit"
+                                  : "") +
                    "; what would help: " + advice(schedule));
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/plan/schedule.h"
+#include "core/program/order.h"
 
 namespace fusion {
 
@@ -13,9 +14,10 @@ struct StageCosts {
   Seconds second_forward{};                                ///< at the start of a backward with recompute
   Seconds forward_codec{}, backward_codec{};               ///< decode what arrives, encode what leaves, per pass
   Seconds update{};                                        ///< optimizer step, per iteration
-  Bytes kept{};             ///< activations held per micro-batch in flight: each tensor once, however many ops keep it
-  Bytes recompute_extra{};  ///< what recompute brings back, beside `kept`, live only while one backward runs
-  Bytes parameters{};  ///< parameters, gradients, optimizer state; a tied parameter counts on every stage that has it
+  Bytes kept{};              ///< activations held per micro-batch in flight: each tensor once, however many ops keep it
+  Bytes recompute_extra{};   ///< what recompute brings back, beside `kept`, live only while one backward runs
+  Bytes held_for_weights{};  ///< per micro-batch between the two halves of a split backward (`pass_memory`), else 0
+  Bytes parameters{};  ///< parameters, gradients, optimizer state; a tied parameter counts on every device that has it
   Bytes buffers{};     ///< two dense messages per cut edge and direction
 
   Seconds forward_pass() const { return forward + forward_codec; }
@@ -26,16 +28,29 @@ struct StageCosts {
 std::vector<StageCosts> stage_costs(const Schedule&, const Graph&, const Costs&, const Platform&);
 
 /// The part of a stage's costs that its ops decide on a GPU type, whatever its neighbours: all but codecs and buffers,
-/// and with recompute all but the received tensors in `kept`. O(ops of the stage).
+/// with recompute all but the received tensors in `kept`, and what a pipeline order splits or shares.
+/// O(ops of the stage).
 StageCosts compute_costs(const Stage&, const Training&, const Graph&, const Costs&, const GpuType&);
 
 /// The part that the cut edges decide, added to `compute_costs` of each stage. O(edges), so that a search which moves
 /// one boundary pays for the ops of two stages and for this.
 void add_edge_costs(std::vector<StageCosts>&, const Schedule&, const Graph&, const Platform&);
 
-/// Memory that stage `s` needs: parameters + buffers + kept x in-flight micro-batches of the order (+ recompute). The
-/// workspace of kernels is not in it.
+/// Memory that a device with one stage needs: parameters + buffers + kept x in-flight micro-batches of the order
+/// (+ recompute). The workspace of kernels is not in it.
 Bytes memory_needed(const StageCosts&, int in_flight);
+
+/// What a pass takes when it starts and gives back when it ends. Where the backward pass is split, its first half gives
+/// back all but `held_for_weights`: what the ops with parameters kept, and the gradients of their outputs, which the
+/// second half multiplies (Qi et al. 2024, arXiv 2401.10241, table 1, count the same). A tensor counts once per stage.
+struct PassMemory {
+  Bytes allocates{}, frees{};
+};
+PassMemory pass_memory(const StageCosts&, Phase);
+
+/// Memory that each device needs, in the order of their first stages: what its stages need for good, and the peak of
+/// what its passes hold, in the sequence of the pipeline order. A send waits for nobody and holds nothing.
+std::vector<Bytes> memory_by_device(const Schedule&, const std::vector<StageCosts>&);
 
 /// Throws Infeasible naming the stage that exceeds its device most, by how much, and what would help.
 void require_memory(const Schedule&, const Graph&, const std::vector<StageCosts>&, const Platform&);
@@ -71,6 +86,7 @@ struct Prediction {
 Seconds following(int micro_batches, int in_flight, Seconds bottleneck, Seconds round_trip);
 
 /// O(stages + edges + parameters + links of the platform): no pass over the ops.
+/// For a stage per device and a backward pass in one piece; plan.h has `predicted_iteration` for every order.
 Prediction predict(const Schedule&, const Graph&, const std::vector<StageCosts>&, const Platform&);
 
 }  // namespace fusion

@@ -1,6 +1,7 @@
 #include "core/plan/traffic.h"
 
 #include <limits>
+#include <map>
 
 #include "core/platform/platform.h"
 
@@ -13,7 +14,10 @@ constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
 class Collector {
  public:
   Collector(const Schedule& schedule, const Platform& platform)
-      : schedule_(schedule), platform_(platform), resource_of_link_(platform.links.size(), none) {}
+      : schedule_(schedule),
+        platform_(platform),
+        resource_of_link_(platform.links.size(), none),
+        devices_return_(devices_return(schedule, platform)) {}
 
   void add(const Message& message) {
     const Route path = route(platform_, device(message.from), device(message.to));
@@ -30,6 +34,15 @@ class Collector {
   }
 
  private:
+  static bool devices_return(const Schedule& schedule, const Platform& platform) {
+    std::vector<bool> seen(platform.devices.size());
+    for (const Stage& stage : schedule.stages) {
+      if (seen[stage.device.index()]) return true;
+      seen[stage.device.index()] = true;
+    }
+    return false;
+  }
+
   DeviceId device(StageId id) const { return schedule_.stages[id.index()].device; }
 
   void cross(std::size_t resource, const Message& message) {
@@ -39,16 +52,26 @@ class Collector {
   }
 
   /// Sorted edges bring the messages of one pair of stages together: only the latest channel of each direction can
-  /// be meant again.
+  /// be meant again. Where devices have several stages, other pairs of stages share it.
   std::size_t channel(const Message& message, const Route& path) {
+    if (devices_return_) {
+      const auto [known, added] =
+          channels_.emplace(std::pair(device(message.from), device(message.to)), traffic_.resources.size());
+      if (added) add_channel(message, path);
+      return known->second;
+    }
     std::size_t& latest = latest_channel_[message.gradient ? 1 : 0];
     if (latest != none) {
       const auto& between = std::get<ChannelBetween>(traffic_.resources[latest].what);
       if (between.from == message.from && between.to == message.to) return latest;
     }
     latest = traffic_.resources.size();
-    traffic_.resources.push_back({ChannelBetween{message.from, message.to}, path.bandwidth, path.latency, {}, {}});
+    add_channel(message, path);
     return latest;
+  }
+
+  void add_channel(const Message& message, const Route& path) {
+    traffic_.resources.push_back({ChannelBetween{message.from, message.to}, path.bandwidth, path.latency, {}, {}});
   }
 
   std::size_t shared(LinkId link) {
@@ -64,6 +87,8 @@ class Collector {
   const Platform& platform_;
   std::vector<std::size_t> resource_of_link_;
   std::size_t latest_channel_[2] = {none, none};
+  const bool devices_return_;
+  std::map<std::pair<DeviceId, DeviceId>, std::size_t> channels_;
   Traffic traffic_;
 };
 
@@ -80,10 +105,15 @@ Message message(const Schedule& schedule, const Graph& graph, std::size_t index,
           .wire = wire_bytes(tensor, gradient ? edge.gradient : edge.activation)};
 }
 
+bool is_hand_over(const Schedule& schedule, const CutEdge& edge) {
+  return schedule.stages[edge.from.index()].device == schedule.stages[edge.to.index()].device;
+}
+
 std::vector<Message> messages(const Schedule& schedule, const Graph& graph) {
   std::vector<Message> all;
   all.reserve(2 * schedule.edges.size());
   for (std::size_t i = 0; i < schedule.edges.size(); ++i) {
+    if (is_hand_over(schedule, schedule.edges[i])) continue;
     all.push_back(message(schedule, graph, i, false));
     if (graph.tensor(schedule.edges[i].tensor).needs_gradient) all.push_back(message(schedule, graph, i, true));
   }

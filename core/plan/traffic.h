@@ -24,7 +24,11 @@ struct Message {
   Bytes dense{}, wire{};
 };
 
-/// The activation and, where the tensor has one, the gradient of every edge, in the edges' order.
+/// Whether an edge joins two stages of one device: nothing travels.
+bool is_hand_over(const Schedule&, const CutEdge&);
+
+/// The activation and, where the tensor has one, the gradient of every edge that leaves its device, in the edges'
+/// order.
 std::vector<Message> messages(const Schedule&, const Graph&);
 Message message(const Schedule&, const Graph&, std::size_t edge, bool gradient);
 

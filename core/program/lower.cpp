@@ -11,10 +11,18 @@ namespace {
 
 /// What one stage does, as tasks: filled while tasks are made, read when the device's list is written.
 struct StageTasks {
-  std::optional<TaskId> forward, backward, update;
+  std::optional<TaskId> forward, backward, weights, update;  ///< backward: the whole, or its first half
   std::vector<TaskId> forward_recvs, forward_sends, backward_recvs, backward_sends;
-  std::vector<TaskId> exchange;  ///< sends, recvs and reduces in list order
   std::vector<TaskId> reduces;
+
+  TaskId last_backward() const { return weights ? *weights : *backward; }
+};
+
+/// The stages of one device, by chunk.
+struct DeviceTasks {
+  DeviceId device;
+  std::vector<std::size_t> stages;
+  std::vector<TaskId> exchange;  ///< sends, recvs and reduces in list order
 };
 
 struct Lowering {
@@ -22,8 +30,11 @@ struct Lowering {
   const Graph& graph;
   const Platform& platform;
   const std::vector<StageCosts>& costs;
+  const Order order;
   Program program{};
   std::vector<StageTasks> stages{};
+  std::vector<DeviceTasks> devices{};       ///< in the order of their first stage
+  std::vector<std::size_t> device_index{};  ///< by stage
 
   TaskId add(Task task) {
     program.tasks.push_back(std::move(task));
@@ -31,7 +42,20 @@ struct Lowering {
   }
   Task& task(TaskId id) { return program.tasks[id.index()]; }
   DeviceId device(std::size_t stage) const { return schedule.stages[stage].device; }
+  DeviceTasks& device_of(std::size_t stage) { return devices[device_index[stage]]; }
+  int num_devices() const { return static_cast<int>(stages.size()) / order.chunks; }
 };
+
+void add_devices(Lowering& to) {
+  for (int d = 0; d < to.num_devices(); ++d) {
+    to.devices.push_back({to.device(static_cast<std::size_t>(d)), {}, {}});
+    for (int chunk = 0; chunk < to.order.chunks; ++chunk)
+      to.devices.back().stages.push_back(static_cast<std::size_t>(to.order.stage_of(d, chunk, to.num_devices())));
+  }
+  to.device_index.resize(to.stages.size());
+  for (std::size_t d = 0; d < to.devices.size(); ++d)
+    for (const std::size_t stage : to.devices[d].stages) to.device_index[stage] = d;
+}
 
 RunInfo run_info(const Schedule& schedule, const Graph& graph, const Platform& platform) {
   RunInfo info;
@@ -60,29 +84,37 @@ bool has_parameters(const Graph& graph, const Stage& stage) {
   return std::ranges::any_of(stage.ops, [&](OpId op) { return !graph.op(op).parameters.empty(); });
 }
 
+TaskId add_pass(Lowering& to, std::size_t s, Phase phase, Seconds duration, Seconds codec, std::vector<TaskId> after) {
+  const PassMemory memory = pass_memory(to.costs[s], phase);
+  Task pass;
+  pass.phase = phase;
+  pass.device = to.device(s);
+  pass.stage = StageId(s);
+  pass.after = std::move(after);
+  pass.duration = duration;
+  pass.codec_duration = codec;
+  pass.allocates = memory.allocates;
+  pass.frees = memory.frees;
+  return to.add(std::move(pass));
+}
+
+/// The gradient that the stage before waits for is there after the first half of a split backward pass.
 void add_compute(Lowering& to, std::size_t s) {
   const StageCosts& costs = to.costs[s];
-  Task forward;
-  forward.device = to.device(s);
-  forward.stage = StageId(s);
-  forward.duration = costs.forward;
-  forward.codec_duration = costs.forward_codec;
-  forward.allocates = costs.kept;
-
+  StageTasks& tasks = to.stages[s];
+  tasks.forward = add_pass(to, s, Phase::forward, costs.forward, costs.forward_codec, {});
   if (!needs_backward(to.graph, to.schedule.stages[s])) {
-    forward.frees = forward.allocates;
-    to.stages[s].forward = to.add(std::move(forward));
+    to.task(*tasks.forward).frees = costs.kept;
     return;
   }
-  Task backward = forward;
-  backward.phase = Phase::backward;
-  backward.duration = costs.second_forward + costs.input_gradient + costs.weight_gradient;
-  backward.codec_duration = costs.backward_codec;
-  backward.allocates = costs.recompute_extra;
-  backward.frees = costs.kept + backward.allocates;
-  to.stages[s].forward = to.add(std::move(forward));
-  backward.after = {*to.stages[s].forward};
-  to.stages[s].backward = to.add(std::move(backward));
+  const Seconds first_half = costs.second_forward + costs.input_gradient;
+  if (!to.order.splits_backward) {
+    tasks.backward =
+        add_pass(to, s, Phase::backward, first_half + costs.weight_gradient, costs.backward_codec, {*tasks.forward});
+    return;
+  }
+  tasks.backward = add_pass(to, s, Phase::input_gradient, first_half, costs.backward_codec, {*tasks.forward});
+  tasks.weights = add_pass(to, s, Phase::weight_gradient, costs.weight_gradient, Seconds(), {*tasks.backward});
 }
 
 /// A send and its recv; the caller says what the send waits for.
@@ -175,24 +207,44 @@ Seconds reduce_time(const Platform& platform, DeviceId device, Bytes bytes, std:
   return bytes * static_cast<std::int64_t>(k + 1) / sustained_bandwidth(platform.gpu_of(device));
 }
 
+/// A device that holds a bucket: the first of its stages that does, and the passes that complete its gradient.
+struct Holder {
+  std::size_t stage;
+  std::vector<TaskId> complete;
+};
+
+std::vector<Holder> devices_that_hold(const Lowering& in, const std::vector<std::size_t>& stages) {
+  std::vector<Holder> holders;
+  for (const std::size_t s : stages) {
+    const auto known =
+        std::ranges::find_if(holders, [&](const Holder& h) { return in.device(h.stage) == in.device(s); });
+    Holder& holder = known != holders.end() ? *known : holders.emplace_back(Holder{s, {}});
+    holder.complete.push_back(in.stages[s].last_backward());
+  }
+  return holders;
+}
+
 /// Every holder sends its gradient to every other, then adds all of them. Each pair takes its turn in the same order at
-/// both ends and the earlier stage sends first, so that even blocking sends get through.
-void add_exchange(Lowering& to, const std::vector<std::size_t>& holders, const std::vector<ParameterId>& parameters) {
+/// both ends and the earlier stage sends first, so that even blocking sends get through. Stages of one device share the
+/// parameter and its gradient.
+void add_exchange(Lowering& to, const std::vector<std::size_t>& stages, const std::vector<ParameterId>& parameters) {
+  const std::vector<Holder> holders = devices_that_hold(to, stages);
+  if (holders.size() == 1) return;
   const Task model = bucket_message(to, parameters);
   std::map<std::size_t, std::vector<TaskId>> arrived;
-  const auto exchange = [&](std::size_t from, std::size_t into) {
-    const auto [sent, received] = add_message(to, from, into, model);
-    to.task(sent).after = {*to.stages[from].backward};
-    to.stages[from].exchange.push_back(sent);
-    to.stages[into].exchange.push_back(received);
-    arrived[into].push_back(received);
+  const auto exchange = [&](const Holder& from, const Holder& into) {
+    const auto [sent, received] = add_message(to, from.stage, into.stage, model);
+    to.task(sent).after = from.complete;
+    to.device_of(from.stage).exchange.push_back(sent);
+    to.device_of(into.stage).exchange.push_back(received);
+    arrived[into.stage].push_back(received);
   };
   for (std::size_t i = 0; i < holders.size(); ++i)
     for (std::size_t j = i + 1; j < holders.size(); ++j) {
       exchange(holders[i], holders[j]);
       exchange(holders[j], holders[i]);
     }
-  for (const std::size_t s : holders) {
+  for (const auto& [s, complete] : holders) {
     Task reduce = model;
     reduce.kind = TaskKind::reduce;
     reduce.device = to.device(s);
@@ -200,9 +252,9 @@ void add_exchange(Lowering& to, const std::vector<std::size_t>& holders, const s
     reduce.bytes = reduce.dense_bytes = Bytes();
     reduce.duration = reduce_time(to.platform, reduce.device, model.bytes, holders.size());
     reduce.after = arrived[s];
-    reduce.after.push_back(*to.stages[s].backward);
+    reduce.after.insert(reduce.after.end(), complete.begin(), complete.end());
     to.stages[s].reduces.push_back(to.add(std::move(reduce)));
-    to.stages[s].exchange.push_back(to.stages[s].reduces.back());
+    to.device_of(s).exchange.push_back(to.stages[s].reduces.back());
   }
 }
 
@@ -216,44 +268,53 @@ void add_update(Lowering& to, std::size_t s) {
   update.stage = StageId(s);
   update.duration = to.costs[s].update;
   update.after = to.stages[s].reduces;
-  update.after.push_back(*to.stages[s].backward);
+  update.after.push_back(to.stages[s].last_backward());
   to.stages[s].update = to.add(std::move(update));
 }
 
-/// For each turn of the stage what it waits for, the work, what it hands on.
-TurnTable turns_of(const StageTasks& tasks) {
+/// For each turn of the device what it waits for, the work, what it hands on.
+TurnTable turns_of(const Lowering& from, const DeviceTasks& device) {
   TurnTable turns;
-  const auto fill = [&](Phase phase, const auto& recvs, const auto& compute, const auto& sends) {
-    if (!compute) return;
-    std::vector<TaskId>& turn = turns.at(0, phase);
-    turn = recvs;
-    turn.push_back(*compute);
-    turn.insert(turn.end(), sends.begin(), sends.end());
-  };
-  fill(Phase::forward, tasks.forward_recvs, tasks.forward, tasks.forward_sends);
-  fill(Phase::backward, tasks.backward_recvs, tasks.backward, tasks.backward_sends);
+  for (std::size_t c = 0; c < device.stages.size(); ++c) {
+    const StageTasks& tasks = from.stages[device.stages[c]];
+    const auto fill = [&](const auto& recvs, const auto& compute, const auto& sends) {
+      if (!compute) return;
+      std::vector<TaskId>& turn = turns.at(static_cast<int>(c), from.program.task(*compute).phase);
+      turn = recvs;
+      turn.push_back(*compute);
+      turn.insert(turn.end(), sends.begin(), sends.end());
+    };
+    fill(tasks.forward_recvs, tasks.forward, tasks.forward_sends);
+    fill(tasks.backward_recvs, tasks.backward, tasks.backward_sends);
+    fill(std::vector<TaskId>(), tasks.weights, std::vector<TaskId>());
+  }
   return turns;
 }
 
-/// The list of one stage: its turns, then the end of the iteration.
-StepList list_steps(const Lowering& from, std::size_t s) {
-  const StageTasks& tasks = from.stages[s];
-  const OrderShape shape{static_cast<int>(from.stages.size()), static_cast<int>(s), from.schedule.micro_batches};
-  const std::vector<Slot> slots = find_order(from.schedule.order).slots(shape);
-  check(std::ranges::all_of(slots, [](const Slot& slot) { return slot.chunk == 0; }),
-        "an order with virtual stages needs a lowering that knows them");
-  StepList steps = step_list(turns_of(tasks), slots);
-  for (const TaskId task : tasks.exchange) steps.push_back({task, 0});
-  if (tasks.update) steps.push_back({*tasks.update, 0});
+/// The list of one device: its turns, then the end of the iteration.
+StepList list_steps(const Lowering& from, std::size_t d) {
+  const DeviceTasks& device = from.devices[d];
+  const OrderShape shape{from.num_devices(), static_cast<int>(d), from.schedule.micro_batches};
+  StepList steps = step_list(turns_of(from, device), from.order.slots(shape));
+  for (const TaskId task : device.exchange) steps.push_back({task, 0});
+  for (const std::size_t s : device.stages)
+    if (from.stages[s].update) steps.push_back({*from.stages[s].update, 0});
   return steps;
+}
+
+Bytes static_bytes(const Lowering& from, const DeviceTasks& device) {
+  Bytes sum;
+  for (const std::size_t s : device.stages) sum += from.costs[s].parameters + from.costs[s].buffers;
+  return sum;
 }
 
 }  // namespace
 
 Program lower(const Schedule& schedule, const Graph& graph, const Costs& op_costs, const Platform& platform) {
   const std::vector<StageCosts> costs = stage_costs(schedule, graph, op_costs, platform);
-  Lowering to{schedule, graph, platform, costs};
+  Lowering to{schedule, graph, platform, costs, find_order(schedule.order, schedule.micro_batches)};
   to.stages.resize(schedule.stages.size());
+  add_devices(to);
   to.program.info = run_info(schedule, graph, platform);
   to.program.stages = schedule.stages;
   for (const Stage& stage : schedule.stages) to.program.stage_names.push_back(stage_name(graph, stage));
@@ -262,8 +323,8 @@ Program lower(const Schedule& schedule, const Graph& graph, const Costs& op_cost
   for (const CutEdge& edge : schedule.edges) add_edge(to, edge);
   for (const auto& [holders, parameters] : tied_buckets(schedule, graph)) add_exchange(to, holders, parameters);
   for (std::size_t s = 0; s < to.stages.size(); ++s) add_update(to, s);
-  for (std::size_t s = 0; s < to.stages.size(); ++s)
-    to.program.devices.push_back({to.device(s), costs[s].parameters + costs[s].buffers, list_steps(to, s)});
+  for (std::size_t d = 0; d < to.devices.size(); ++d)
+    to.program.devices.push_back({to.devices[d].device, static_bytes(to, to.devices[d]), list_steps(to, d)});
   return std::move(to.program);
 }
 

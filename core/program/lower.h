@@ -11,7 +11,8 @@ namespace fusion {
 
 /// Lowers a valid schedule. Tied parameters that live on two or more devices get their gradients exchanged (`exchange`
 /// tasks: every holder sends its own to every other and adds all of them in stage order, so that the copies stay
-/// bit-equal), then every stage updates.
+/// bit-equal), then every stage updates. Two stages of one device hand over without a message and hold what they share
+/// once.
 Program lower(const Schedule&, const Graph&, const Costs&, const Platform&);
 
 /// How a send behaves when its receive is not there yet.

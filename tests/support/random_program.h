@@ -1,4 +1,4 @@
-// Random platforms and programs for engines: pipelines of either order, and tangles of computations and messages.
+// Random platforms and programs for engines: pipelines of every order, and tangles of computations and messages.
 #pragma once
 
 #include <random>
@@ -27,7 +27,8 @@ inline RandomRun random_run(std::mt19937_64& random, bool shared) {
                                .shared = shared}),
                 {}};
   if (below(2) == 0) {
-    run.program = make_pipeline(run.platform, {.order = below(2) == 0 ? "1f1b" : "gpipe",
+    constexpr const char* orders[] = {"gpipe", "1f1b", "interleaved:2", "interleaved:3", "zb-h1", "zbv"};
+    run.program = make_pipeline(run.platform, {.order = orders[below(std::size(orders))],
                                                .micro_batches = 1 + static_cast<int>(below(7)),
                                                .forward = Seconds(real(0, 0.5)),
                                                .backward = Seconds(real(0, 0.5)),
