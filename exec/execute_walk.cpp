@@ -21,8 +21,13 @@ StageId stage_of(const Program& program, const Graph& graph, std::size_t rank) {
       throw InputError(program.info.model, "replica", "replicas are not executed yet");
     if (program.stages[s].device == program.devices[rank].device) mine.push_back(s);
   }
-  if (mine.size() != 1)
-    throw InputError(program.info.model, "stages", "a device with several stages is not executed yet");
+  const bool splits =
+      std::ranges::any_of(program.tasks, [](const Task& t) { return t.phase == Phase::weight_gradient; });
+  if (mine.size() != 1 || splits)
+    throw InputError(program.info.model, "order",
+                     program.info.order + (splits ? " splits the backward pass" : " gives a device several stages") +
+                         ", which is simulated and not executed; the orders that are: gpipe, 1f1b, and files with one "
+                         "stage per device");
   return StageId(mine.front());
 }
 

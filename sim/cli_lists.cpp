@@ -2,7 +2,7 @@
 #include "core/graph/models.h"
 #include "core/plan/compression.h"
 #include "core/plan/policies.h"
-#include "core/program/order.h"
+#include "core/program/order_file.h"
 #include "sim/cli.h"
 
 namespace fusion::sim {
@@ -53,6 +53,51 @@ std::vector<Entry> collectives() {
   return {{"direct", "every holder of tied parameters sends its gradient to every other; sums in stage order"}};
 }
 
+std::vector<Entry> orders() {
+  std::vector<Entry> entries;
+  for (const OrderRow& row : order_table()) {
+    const bool executed = row.chunks == 1 && !row.splits_backward;
+    entries.push_back({std::string(row.name) + (row.takes_chunks ? ":C" : ""),
+                       std::string(row.help) + (executed ? "" : "; simulated only")});
+  }
+  entries.push_back({"FILE.csv", "a table of your own, one line per device; --csv writes the others' as examples"});
+  return entries;
+}
+
+/// One order, written out.
+struct OrderFlags {
+  std::string order;
+  int devices = 4, micro_batches = 8;
+};
+
+void print_csv(const OrderFlags& flags) {
+  const Order order = find_order(flags.order);
+  const OrderTable table = order.table ? *order.table : tabulate(order, flags.devices, flags.micro_batches);
+  std::fputs(write_order(table).c_str(), stdout);
+}
+
+std::shared_ptr<OrderFlags> add_order_flags(CLI::App& command) {
+  const auto flags = std::make_shared<OrderFlags>();
+  CLI::Option* csv =
+      command.add_option("--csv", flags->order, "write this order as a table instead: what --order reads")
+          ->type_name("ORDER");
+  command.add_option("-p,--devices", flags->devices, "devices of that table")
+      ->check(CLI::Range(1, 4096))
+      ->needs(csv)
+      ->capture_default_str();
+  command.add_option("-m,--micro-batches", flags->micro_batches, "micro-batches of that table")
+      ->check(CLI::Range(1, max_micro_batches))
+      ->needs(csv)
+      ->capture_default_str();
+  command.footer(
+      "A cell is stage, phase (F forward, B backward, I input gradient, W weight gradient), micro-batch; C is the\n"
+      "number of stages per device.\n"
+      "Examples:\n"
+      "  fusion-sim orders --csv interleaved:2 -p 4 -m 8 > mine.csv\n"
+      "  fusion-sim simulate --model gpt2 --platform lan4 --policy equal-compute --order mine.csv");
+  return flags;
+}
+
 struct List {
   const char* name;
   const char* help;
@@ -64,7 +109,7 @@ constexpr List lists[] = {
     {"platforms", "platforms that ship with FusionLLM", platforms},
     {"gpus", "the GPU catalogue: memory, its bandwidth, peak speed, source", gpus},
     {"policies", "placement policies", [] { return entries_of(policy_table()); }},
-    {"orders", "pipeline orders", [] { return entries_of(order_table()); }},
+    {"orders", "pipeline orders, and any of them as a table", orders},
     {"codecs", "what --compress takes", codecs},
     {"collectives", "how parameter gradients are exchanged", collectives},
 };
@@ -86,7 +131,9 @@ void declare_lists(CLI::App& app) {
     CLI::App* command = app.add_subcommand(list.name, list.help);
     const auto output = std::make_shared<Output>();
     add_output_flags(*command, *output);
-    command->callback([output, &list] { show(list.entries(), *output); });
+    const auto table = list.entries == orders ? add_order_flags(*command) : nullptr;
+    command->callback(
+        [output, table, &list] { table && !table->order.empty() ? print_csv(*table) : show(list.entries(), *output); });
   }
 }
 

@@ -1,6 +1,7 @@
 // fusion-sim plan: which device runs what, and what crosses each cut.
 #include "core/base/file.h"
 #include "core/plan/stage_costs.h"
+#include "core/plan/traffic.h"
 #include "core/program/order.h"
 #include "sim/cli.h"
 
@@ -18,7 +19,7 @@ std::string outgoing(const Schedule& schedule, const Graph& graph, StageId from)
   Bytes bytes{};
   std::string codecs;
   for (const CutEdge& edge : schedule.edges) {
-    if (edge.from != from) continue;
+    if (edge.from != from || is_hand_over(schedule, edge)) continue;
     bytes += wire_bytes(graph.tensor(edge.tensor), edge.activation);
     const std::string codec = to_string(edge.activation);
     if (codecs.find(codec) == std::string::npos) codecs += (codecs.empty() ? "" : ", ") + codec;
@@ -37,28 +38,34 @@ Table stage_table(const Schedule& schedule, const Problem& problem) {
                {"of", Align::right},
                {"sends", Align::right}});
   const std::vector<StageCosts> costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
-  const Order order = find_order(schedule.order);
-  const int num_stages = static_cast<int>(schedule.stages.size());
-  for (int s = 0; s < num_stages; ++s) {
-    const Stage& stage = schedule.stages[static_cast<std::size_t>(s)];
-    const StageCosts& cost = costs[static_cast<std::size_t>(s)];
+  const std::vector<Bytes> memory = memory_by_device(schedule, costs);
+  for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
+    const Stage& stage = schedule.stages[s];
+    const StageCosts& cost = costs[s];
     const GpuType& gpu = problem.platform.gpu_of(stage.device);
-    const int in_flight = order.in_flight({num_stages, s, schedule.micro_batches});
+    const bool is_first = s < memory.size();  // of its device, which is what needs the memory
     table.add({std::to_string(s), problem.platform.device(stage.device).name, gpu.name,
                stage_name(problem.graph, stage), format(cost.forward + cost.forward_codec),
-               format(cost.backward_pass()), format(memory_needed(cost, in_flight)), format(gpu.memory),
-               outgoing(schedule, problem.graph, StageId(static_cast<std::size_t>(s)))});
+               format(cost.backward_pass()), is_first ? format(memory[s]) : "", is_first ? format(gpu.memory) : "",
+               outgoing(schedule, problem.graph, StageId(s))});
   }
   return table;
 }
 
-std::string summary(const Schedule& schedule, const Problem& problem) {
+/// What sets the pace, where predict() says it.
+std::string pace(const Schedule& schedule, const Problem& problem, const Order& order) {
+  if (order.chunks > 1 || order.splits_backward) return "by a replay without sharing of links";
   const auto costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
   const Prediction prediction = predict(schedule, problem.graph, costs, problem.platform);
+  return "the pace is set by " + prediction.pace_name + ", " + format(prediction.pace) + " per micro-batch";
+}
+
+std::string summary(const Schedule& schedule, const Problem& problem) {
+  const Order order = find_order(schedule.order);
   return schedule.policy + ", " + schedule.compress + ", " + schedule.order + ": predicted iteration " +
-         format(prediction.iteration) + " for " + std::to_string(schedule.micro_batches) + " micro-batches on " +
-         std::to_string(schedule.stages.size()) + " of " + std::to_string(problem.platform.devices.size()) +
-         " devices; the pace is set by " + prediction.pace_name + ", " + format(prediction.pace) + " per micro-batch";
+         format(schedule.predicted_iteration) + " for " + std::to_string(schedule.micro_batches) +
+         " micro-batches on " + std::to_string(schedule.stages.size() / static_cast<std::size_t>(order.chunks)) +
+         " of " + std::to_string(problem.platform.devices.size()) + " devices; " + pace(schedule, problem, order);
 }
 
 void make_plan(const Options& options) {

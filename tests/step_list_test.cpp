@@ -33,7 +33,7 @@ TEST(StepList, EveryOrderIsTheSequenceOfItsSlots) {
     for (const int micro_batches : {1, 2, 3, 7, 64})
       for (const int stages : {1, 2, 5, 70})
         for (const int stage : {0, stages / 2, stages - 1}) {
-          const std::vector<Slot> slots = order.slots({stages, stage, micro_batches});
+          const std::vector<Slot> slots = find_order(order.name).slots({stages, stage, micro_batches});
           const StepList list = step_list(table(), slots);
           EXPECT_EQ(expand(list), naive(table(), slots)) << order.name << " " << stages << " x " << micro_batches;
           EXPECT_EQ(list.size(), naive(table(), slots).size());
