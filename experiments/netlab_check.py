@@ -5,6 +5,7 @@
 
 Usage, by `netlab check` alone: netlab_check.py STATE table|json
 """
+import contextlib
 import ctypes
 import json
 import os
@@ -48,13 +49,12 @@ def latency(sender, receiver, address):
         return min(times)
 
 
-def pour(connection, until):
+def pour(connection):
+    """Until the receiver has measured enough and hangs up."""
     block = bytes(1 << 18)
-    try:
-        while time.monotonic() < until:
+    with contextlib.suppress(OSError):
+        while True:
             connection.sendall(block)
-    except OSError:
-        pass  # the receiver has measured enough
 
 
 def bandwidth(sender, receiver, address, round_trip_s):
@@ -68,20 +68,22 @@ def bandwidth(sender, receiver, address, round_trip_s):
         end, _ = listener.accept()
         with end:
             begin = time.monotonic() + warm_up
-            writer = threading.Thread(target=pour, args=(start, begin + seconds))
+            writer = threading.Thread(target=pour, args=(start,))
             writer.start()
             buffer, received, first, last = bytearray(1 << 20), 0, None, None
             while last is None or last < begin + seconds:
                 size = end.recv_into(buffer)
                 last = time.monotonic()
+                if size == 0:
+                    raise ConnectionError(f"{sender} hung up on {receiver}")
                 if first is not None:
                     received += size
                 elif last >= begin:
                     first = last
-            end.close()
+        with contextlib.suppress(OSError):  # where the other end has noticed already
             start.shutdown(socket.SHUT_RDWR)
-            writer.join()
-            return received * 8 / (last - first)
+        writer.join()
+        return received * 8 / (last - first)
 
 
 def measured(state, pair):

@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 """The arithmetic of experiments/fidelity, on reports made by hand. Exit 77 (skipped) where pandas is missing."""
+import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import unittest
 
@@ -91,6 +94,24 @@ class Ranking(unittest.TestCase):
     def test_what_runs_do_not_tell_apart_does_not_count(self):
         rows = self.rows(("g", 1.00, 2, 0.1), ("g", 1.05, 1, 0.1))
         self.assertIsNone(fidelity.kendall_tau(rows))
+
+
+@unittest.skipUnless(os.environ.get("FUSION_NIGHTLY"), "it takes minutes; FUSION_NIGHTLY=1 runs it")
+class Quick(unittest.TestCase):
+    def test_the_short_version_writes_all_its_files(self):
+        folder = ROOT / "results/fidelity-quick"
+        shutil.rmtree(folder, ignore_errors=True)
+        ran = subprocess.run([ROOT / "experiments/fidelity", "--quick"], capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        rows = pd.read_csv(folder / "fidelity.csv")
+        self.assertEqual(set(rows.setup), set(table.QUICK))
+        self.assertTrue((rows.runs == 2).all() and (rows.measured_s > 0).all() and (rows.simulated_s > 0).all())
+        self.assertGreater(len(pd.read_csv(folder / "links.csv")), 0)
+        kinds = pd.read_csv(folder / "kinds.csv")
+        transfers = kinds[kinds.kind == "transfer"]
+        # A message takes at least what its link asks, whatever else the machine does.
+        self.assertTrue((transfers.measured_s > 0.97 * transfers.simulated_s).all(), transfers.to_string())
+        self.assertTrue((folder / "fidelity.png").stat().st_size > 10_000 and (folder / "summary.json").exists())
 
 
 if __name__ == "__main__":
