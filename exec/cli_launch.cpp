@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <sstream>
+#include <optional>
 #include <thread>
 
-#include "core/base/error.h"
+#include "core/base/ending.h"
 #include "core/base/file.h"
+#include "core/cli/program.h"
 #include "exec/cli.h"
 #include "exec/launch.h"
 
@@ -23,22 +24,32 @@ struct Options {
   long timeout_s = 86'400;
 };
 
-/// Throws what the command would throw for its flags.
-void require_train_arguments(const Options& options) {
-  CLI::App probe;
-  declare_train(probe);
-  probe.get_subcommand("train")->callback([] {});
-  std::vector<std::string> words = {"train", "--plan", options.plan};
-  words.insert(words.end(), options.arguments.begin(), options.arguments.end());
-  std::ranges::reverse(words);
-  probe.parse(words);
+/// The first of the flags given to `train` that say what to run, which launch says itself; nothing where none does.
+std::optional<std::string> contradiction(const CLI::App& train) {
+  std::vector<std::string> own = {"--plan", "--config"};
+  for (const RunOption& option : run_options()) own.push_back("--" + std::string(option.key));
+  for (const std::string& flag : own)
+    if (train.get_option(flag)->count() > 0) return flag;
+  return {};
 }
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  std::istringstream in(list);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
+/// Throws UsageError for what train would not take.
+void require_train_arguments(const std::vector<std::string>& arguments) {
+  CLI::App probe;
+  declare_train(probe);
+  CLI::App& train = *probe.get_subcommand("train");
+  train.callback([] {});
+  std::vector<std::string> words(arguments.rbegin(), arguments.rend());
+  words.emplace_back("train");
+  try {
+    probe.parse(words);
+  } catch (const CLI::Success&) {
+    throw UsageError("after --: give arguments of a run; fusion-exec train --help tells them");
+  } catch (const CLI::ParseError& error) {
+    throw UsageError("after --: " + cli::refusal_of(probe, error, "fusion-exec train --help"));
+  }
+  if (const auto flag = contradiction(train))
+    throw UsageError("after --: leave out " + *flag + ": what runs is the --plan of launch, before the --");
 }
 
 /// mpirun fills a host before it takes the next, so that ranks of one host follow one another.
@@ -61,7 +72,7 @@ Launch launch_of(const Options& options, std::size_t num_ranks) {
   launch.arguments = {"train", "--plan", fs::absolute(options.plan).string()};
   launch.arguments.insert(launch.arguments.end(), options.arguments.begin(), options.arguments.end());
   launch.num_ranks = num_ranks;
-  launch.hosts = split(options.hosts);
+  if (!options.hosts.empty()) launch.hosts = cli::split_list("--hosts", options.hosts);
   if (launch.hosts.size() == 1) launch.hosts.resize(num_ranks, launch.hosts.front());
   if (!launch.hosts.empty() && launch.hosts.size() != num_ranks)
     throw InputError("", "--hosts",
@@ -88,7 +99,7 @@ void write_files(const Options& options, const Launch& launch) {
 }
 
 void launch(const Options& options) {
-  require_train_arguments(options);
+  require_train_arguments(options.arguments);
   const Plan plan = load_plan(options.plan);
   const Launch launch = launch_of(options, plan.schedule.stages.size());
   for (const std::string& warning : preflight(launch)) note(options.output, warning);

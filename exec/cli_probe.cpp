@@ -32,13 +32,12 @@ void probe_network(const Options& options) {
   ProbeResult result;
   run_or_abort(*transport, [&] {
     if (transport->num_ranks() < 2) throw InputError("", "probe", "one rank has no network; start two or more");
+    if (transport->rank() == 0) cli::require_writable({options.to});
     result = probe(*transport, options.probe);
   });
   if (transport->rank() != 0) return;
   print(table_of(result));
-  if (options.to.empty()) return;
-  write_probe_platform(options.to, result, options.import);
-  note(options.output, "wrote " + options.to);
+  cli::write(options.output, {{options.to, [&] { return probe_platform(result, options.import); }, ""}});
 }
 
 }  // namespace

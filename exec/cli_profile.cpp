@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
 #include "core/graph/ops.h"
 #include "core/report/version.h"
 #include "exec/cli.h"
@@ -87,6 +86,8 @@ Problem problem_of(const RunConfig& run) {
 }
 
 void profile(const Options& options) {
+  const Bytes memory = parsed("--memory", options.memory, parse_bytes);
+  cli::require_writable({options.to});
   const Problem problem = problem_of(options.run);
   const std::vector<OpProfile> profiles =
       profile_ops(problem.graph, find_backend(options.backend),
@@ -94,18 +95,13 @@ void profile(const Options& options) {
   const auto json = to_json(options, problem, profiles);
   if (!options.gpu.empty()) {
     const std::string source = "fusion-exec profile, " + options.run.model + ", " + options.backend;
-    std::fputs(
-        gpu_entry(fit_of(problem.graph, problem.costs, profiles), options.gpu, parse_bytes(options.memory), source)
-            .c_str(),
-        stdout);
+    std::fputs(gpu_entry(fit_of(problem.graph, problem.costs, profiles), options.gpu, memory, source).c_str(), stdout);
   } else if (options.output.json) {
     std::puts(json.dump(2).c_str());
   } else {
     print(table_of(problem, profiles));
   }
-  if (options.to.empty()) return;
-  write_text(options.to, json.dump(2) + "\n");
-  note(options.output, "wrote " + options.to);
+  cli::write(options.output, {{options.to, [&] { return json.dump(2) + "\n"; }, ""}});
 }
 
 }  // namespace

@@ -1,24 +1,18 @@
 // fusion-exec train: runs a plan with real numbers, under mpirun or as threads of this process.
 #include <charconv>
-#include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/report/report_tables.h"
 #include "exec/cli.h"
 #include "exec/ending.h"
 #include "exec/handshake.h"
 #include "exec/launch.h"
+#include "exec/step_log.h"
 #include "exec/stop_signal.h"
-#include "exec/train_log.h"
 #include "exec/world.h"
 
 namespace fusion::exec {
 namespace {
-namespace fs = std::filesystem;
 
 struct Options {
   Output output;
@@ -32,23 +26,13 @@ struct Options {
 /// "torch", for all ranks, or a list by rank.
 std::vector<const BackendRow*> backends_of(const std::string& list, std::size_t num_ranks) {
   std::vector<const BackendRow*> rows;
-  std::istringstream names(list);
-  for (std::string name; std::getline(names, name, ',');) rows.push_back(&find_backend(name));
+  for (const std::string& name : cli::split_list("--backend", list)) rows.push_back(&find_backend(name));
   if (rows.size() == 1) rows.resize(num_ranks, rows.front());
   if (rows.size() != num_ranks)
     throw InputError("", "--backend",
                      in_quotes(list) + " names " + std::to_string(rows.size()) + " backends for " +
                          std::to_string(num_ranks) + " ranks; give one for all, or one for each");
   return rows;
-}
-
-template <class Parse>
-auto parsed(std::string_view flag, const std::string& text, Parse parse) {
-  try {
-    return parse(text);
-  } catch (const std::invalid_argument& fault) {
-    throw InputError("", flag, fault.what());
-  }
 }
 
 TrainOptions train_options(const Options& options, const Plan& plan, const Program& program) {
@@ -71,26 +55,6 @@ TrainOptions train_options(const Options& options, const Plan& plan, const Progr
   return train;
 }
 
-/// Lines on standard error and in the --jsonl file, on rank 0.
-class StepLog {
- public:
-  StepLog(const Options& options, StepFigures figures) : output_(options.output), figures_(std::move(figures)) {
-    if (options.jsonl.empty()) return;
-    file_.open(options.jsonl, options.resume ? std::ios::app : std::ios::trunc);
-    if (!file_) throw InputError(options.jsonl, "", "can't be written");
-  }
-  void operator()(const StepSummary& step) {
-    note(output_, line_of(step, figures_));
-    if (file_.is_open() && !(file_ << json_of(step, figures_) << std::endl))
-      throw RuntimeFault("--jsonl: the file can't be written any more");
-  }
-
- private:
-  Output output_;
-  StepFigures figures_;
-  std::ofstream file_;
-};
-
 /// The report of the plan's program with what was measured; bytes as they travelled.
 Report report_of(const Plan& plan, const Program& program, const RankResult& result, std::string engine,
                  std::string network) {
@@ -100,14 +64,10 @@ Report report_of(const Plan& plan, const Program& program, const RankResult& res
   return report;
 }
 
-void show(const Report& report) {
-  constexpr std::size_t busiest_channels = 10;
-  print(device_table(report));
-  if (!report.links.empty()) {
-    std::puts("");
-    print(channel_table(report, busiest_channels));
-  }
-  std::printf("\n%s\n", summary(report).c_str());
+void show(const Report& report, bool shaped) {
+  print(report);
+  if (report.engine == "threads" && !shaped && !report.links.empty())
+    std::puts("Messages between threads of one process take no time; --shape gives them that of the platform.");
 }
 
 void finish(const Options& options, const Plan& plan, const Program& program, const Report& report,
@@ -122,15 +82,10 @@ void finish(const Options& options, const Plan& plan, const Program& program, co
   if (options.output.json)
     std::fputs(write_report(report).c_str(), stdout);
   else
-    show(report);
-  if (!options.report.empty()) {
-    write_text(options.report, write_report(report));
-    note(options.output, "wrote " + options.report);
-  }
-  if (!options.timeline.empty()) {
-    write_text(options.timeline, write_timeline(report, program, plan.problem.platform));
-    note(options.output, "wrote " + options.timeline + "; open it in https://ui.perfetto.dev");
-  }
+    show(report, options.shape);
+  cli::write(options.output, {{options.report, [&] { return write_report(report); }, ""},
+                              {options.timeline, [&] { return write_timeline(report, program, plan.problem.platform); },
+                               "open it in https://ui.perfetto.dev"}});
 }
 
 std::string network_of(const Options& options, const Plan& plan) {
@@ -146,13 +101,6 @@ Work work_of(const Options& options, const Plan& plan, const Program& program) {
           .backends = backends_of(options.backends, devices.size()),
           .open_data = [&] { return open_data(options.data, plan.problem.graph, plan.schedule.seed); },
           .shapes = options.shape ? shapes_of(plan.problem.platform, devices) : LinkShapes{}};
-}
-
-/// What can't be written at the end is told at the start.
-void require_folder_of(const std::string& file) {
-  if (file.empty()) return;
-  const fs::path folder = fs::absolute(file).parent_path();
-  if (!fs::is_directory(folder)) throw InputError(file, "", "can't be written: there is no folder " + folder.string());
 }
 
 void announce(const Options& options, const World& world, std::size_t num_ranks) {
@@ -175,26 +123,29 @@ struct Trained {
   Plan plan;
   Program program;
   RankResult result;
+  std::optional<StepLog> log;  ///< on rank 0
 };
 
 Trained train_with(const Options& options, World& world) {
-  Plan plan = options.plan.resolve();
-  Program program = program_of(plan, options.plan.file());
+  PlanFlags::Chosen chosen = options.plan.resolve();
+  const Plan& plan = chosen.plan;
+  Program program = cli::program_of(chosen);
   std::optional<FlopsPerSecond> peak;
   if (!options.peak.empty()) peak = parsed("--peak", options.peak, parse_flops_per_second);
-  for (const std::string& file : {options.report, options.timeline, options.jsonl}) require_folder_of(file);
   const Work work = work_of(options, plan, program);
   std::optional<StepLog> log;
   RankResult result = world.run(work, [&] {
     TrainOptions train = train_options(options, plan, program);
     if (!world.is_first()) return train;
-    log.emplace(options, figures_of(program, work.graph, plan.problem.platform, options.steps, peak));
-    train.on_step = [&](const StepSummary& step) { (*log)(step); };
+    cli::require_writable({options.report, options.timeline, options.jsonl});
     train.notice = [&](const std::string& line) { note(options.output, line); };
+    log.emplace(options.jsonl, options.resume,
+                figures_of(program, work.graph, plan.problem.platform, options.steps, peak), train.notice);
+    train.on_step = [&](const StepSummary& step) { (*log)(step); };
     announce(options, world, work.backends.size());
     return train;
   });
-  return {std::move(plan), std::move(program), std::move(result)};
+  return {std::move(chosen.plan), std::move(program), std::move(result), std::move(log)};
 }
 
 void train(const Options& options) {
@@ -208,9 +159,10 @@ void train(const Options& options) {
     }
   });
   if (!world.is_first()) return;
-  const auto& [plan, program, result] = *trained;
+  const auto& [plan, program, result, log] = *trained;
   const Report report = report_of(plan, program, result, world.engine(), network_of(options, plan));
   finish(options, plan, program, report, result);
+  log->finish();
 }
 
 std::string data_help() {

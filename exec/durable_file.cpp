@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 
 namespace fusion::exec {
 namespace fs = std::filesystem;
@@ -41,7 +42,7 @@ void sync_directory(const fs::path& directory) {
   if (opened < 0) refuse(place, "can't be opened");
   const bool synced = ::fsync(opened) == 0 || errno == EINVAL;  // some network file systems have no such thing
   ::close(opened);
-  if (!synced) refuse(place, "can't be synced");
+  if (!synced) fail_to_write(place, errno);
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ DurableFile::~DurableFile() {
   ::unlink(temporary_.c_str());
 }
 
-void DurableFile::fail() const { refuse(path_, "can't be written"); }
+void DurableFile::fail() const { fail_to_write(path_, errno); }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
   XXH3_64bits_update(&hash_->state, bytes.data(), bytes.size());

@@ -18,8 +18,9 @@ struct FileDigest {
   bool operator==(const FileDigest&) const = default;
 };
 
-/// A file being written as "PATH.tmp": one writer per path. Throws InputError with the reason of the system (no space
-/// left, permission denied, …); what stood at PATH stays as it was until commit.
+/// A file being written as "PATH.tmp": one writer per path. Throws what fail_to_write does, with the reason of the
+/// system (RuntimeFault: no space left; InputError: permission denied, …); what stood at PATH stays as it was until
+/// commit.
 class DurableFile {
  public:
   explicit DurableFile(std::filesystem::path);

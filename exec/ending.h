@@ -3,19 +3,11 @@
 
 #include <exception>
 #include <functional>
-#include <stdexcept>
-#include <string>
 
-#include "core/base/error.h"
+#include "core/base/ending.h"
 #include "exec/transport.h"
 
 namespace fusion::exec {
-
-/// Flags that don't go together. Exit code 2.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 /// This rank ends with that code and says nothing: another one says why.
 class ToldByPeer : public std::exception {
@@ -25,11 +17,7 @@ class ToldByPeer : public std::exception {
   ExitCode code;
 };
 
-/// The exit code of what was thrown, and one line for the user.
-struct Ending {
-  ExitCode code = ExitCode::runtime_fault;
-  std::string message;
-};
+/// As the core's; and PeerLost is exit 6.
 Ending ending_of(const std::exception&);
 
 /// Runs `work`. Where it throws, the other ranks are told why, and it is thrown on; as ToldByPeer, where another rank

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/base/error.h"
+#include "core/base/file.h"
 
 namespace fusion::exec {
 namespace {
@@ -110,6 +111,8 @@ std::int64_t resume_step(Walk& walk, const Program& program, const Graph& graph,
                          const DataFacts& data, bool first_rank) {
   const CheckpointOptions& asked = options.checkpoint;
   if (asked.directory.empty()) return 0;
+  make_durable_directory(asked.directory);
+  require_writable(asked.directory / "a checkpoint");  // told now, not after hours
   std::vector<std::string> refused;
   const auto newest = newest_checkpoint(asked.directory, refused);
   const auto say = [&](const std::string& line) {
@@ -120,6 +123,8 @@ std::int64_t resume_step(Walk& walk, const Program& program, const Graph& graph,
                      "holds the steps of an earlier run; give --resume to go on, or another directory");
   for (const std::string& line : refused) say("passed over " + line);
   if (!newest && !refused.empty()) say("none of the steps in " + asked.directory.string() + " is whole: begins anew");
+  if (!newest && refused.empty() && asked.resume)
+    say("no checkpoint in " + asked.directory.string() + " yet: begins anew");
   if (!newest) return 0;
 
   const Checkpoint checkpoint = read_checkpoint(*newest);

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstring>
 
-#include "core/base/file.h"
 #include "core/platform/measured_pairs.h"
 #include "core/platform/names.h"
 
@@ -125,12 +124,12 @@ class Prober {
 
 ProbeResult probe(Transport& transport, const ProbeOptions& options) { return Prober(transport, options).run(); }
 
-void write_probe_platform(const std::filesystem::path& path, const ProbeResult& result, const ImportOptions& options) {
+std::string probe_platform(const ProbeResult& result, const ImportOptions& options) {
   std::vector<MeasuredPair> pairs;
   for (const ProbedLink& link : result.links)
     pairs.push_back({result.names[static_cast<std::size_t>(link.from)], result.names[static_cast<std::size_t>(link.to)],
                      link.bandwidth, link.latency, "probe", 0});
-  write_text(path, platform_text(pairs, options));
+  return platform_text(pairs, options);
 }
 
 }  // namespace fusion::exec

@@ -32,7 +32,7 @@ struct ProbeResult {
 /// Collective. One pair at a time, each warmed up first. Throws PeerLost.
 ProbeResult probe(Transport&, const ProbeOptions& = {});
 
-/// Writes a platform file that load_platform reads: a device per rank, a matrix of all pairs. Throws InputError.
-void write_probe_platform(const std::filesystem::path&, const ProbeResult&, const ImportOptions&);
+/// A platform file that load_platform reads: a device per rank, a matrix of all pairs.
+std::string probe_platform(const ProbeResult&, const ImportOptions&);
 
 }  // namespace fusion::exec

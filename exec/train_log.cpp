@@ -10,9 +10,10 @@
 namespace fusion::exec {
 namespace {
 
+/// Null where messages take no time: between threads of one process.
 const ChannelUse* slowest_of(const StepSummary& step) {
   const auto slowest = std::ranges::max_element(step.channels, {}, &ChannelUse::busy);
-  return slowest == step.channels.end() ? nullptr : &*slowest;
+  return slowest == step.channels.end() || slowest->busy == Seconds{} ? nullptr : &*slowest;
 }
 
 double per_second(std::int64_t count, const StepSummary& step) {

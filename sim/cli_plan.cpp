@@ -1,5 +1,4 @@
 // fusion-sim plan: which device runs what, and what crosses each cut.
-#include "core/base/file.h"
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"
 #include "core/program/order.h"
@@ -70,6 +69,7 @@ std::string summary(const Schedule& schedule, const Problem& problem) {
 
 void make_plan(const Options& options) {
   const RunConfig config = options.run.resolve();
+  cli::require_writable({options.to, config_beside(options.to)});
   const Problem problem = load_problem(config);
   const Schedule schedule = make_schedule(config, problem);
   const std::string text = write_schedule(schedule, problem.graph, problem.platform);
@@ -79,10 +79,9 @@ void make_plan(const Options& options) {
     print(stage_table(schedule, problem));
     std::printf("\n%s\n", summary(schedule, problem).c_str());
   }
-  if (options.to.empty()) return;
-  write_text(options.to, text);
+  cli::write(options.output,
+             {{options.to, [&] { return text; }, "replay it with: fusion-sim simulate --plan " + options.to}});
   write_config_beside(options.to, config);
-  note(options.output, "wrote " + options.to + "; replay it with: fusion-sim simulate --plan " + options.to);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // fusion-sim platform check | pairs | import | export: platform files in and out.
 #include <cstdio>
 
-#include "core/base/file.h"
 #include "core/platform/import_export.h"
 #include "sim/cli.h"
 
@@ -22,8 +21,7 @@ void deliver(const std::string& text, const Options& options) {
     std::fputs(text.c_str(), stdout);
     return;
   }
-  write_text(options.to, text);
-  note(options.output, "wrote " + options.to);
+  cli::write(options.output, {{options.to, [&] { return text; }, ""}});
 }
 
 void check_platform(const Options& options) {
@@ -86,6 +84,7 @@ void show_pairs(const Options& options) {
 }
 
 void import_platform(const Options& options) {
+  cli::require_writable({options.to});
   const bool csv = options.files.size() == 1 && options.files.front().ends_with(".csv");
   deliver(csv ? import_csv(options.files.front(), options.import)
               : import_iperf3({options.files.begin(), options.files.end()}, options.import),
@@ -132,7 +131,10 @@ void add_export(CLI::App& parent) {
   command->add_option("file", options->file, "name or path of a platform")->required();
   command->add_option("-o,--output", options->to, "where to write it; default: standard output")->type_name("FILE");
   add_quiet_flag(*command, options->output);
-  command->callback([options] { deliver(export_simgrid_xml(load_platform(options->file)), *options); });
+  command->callback([options] {
+    cli::require_writable({options->to});
+    deliver(export_simgrid_xml(load_platform(options->file)), *options);
+  });
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/base/file.h"
 #include "sim/cli.h"
 #include "sim/engines.h"
 #include "sim/progress.h"
@@ -14,16 +13,15 @@ namespace {
 struct Options {
   Output output;
   RunFlags run;
-  std::vector<std::string> policies = {"all"}, compressions = {"all"};
-  std::string engine = "simgrid", network = "ideal", to, best;
+  std::string policies = "all", compressions = "all", engine = "simgrid", network = "ideal", to, best;
 };
 
 bool is_all(const std::vector<std::string>& names) { return names.size() == 1 && names.front() == "all"; }
 
 /// Each name once, where it stands first.
-std::vector<std::string> without_repeats(const std::vector<std::string>& names) {
+std::vector<std::string> names_in(std::string_view flag, const std::string& list) {
   std::vector<std::string> kept;
-  for (const std::string& name : names)
+  for (const std::string& name : cli::split_list(flag, list))
     if (std::ranges::find(kept, name) == kept.end()) kept.push_back(name);
   return kept;
 }
@@ -37,8 +35,8 @@ void say_what_is_left_out(const RunConfig& config, const Output& output) {
 }
 
 RankRequest request_of(const Options& options) {
-  RankRequest request{options.run.resolve(), without_repeats(options.policies), without_repeats(options.compressions),
-                      options.engine, options.network};
+  RankRequest request{options.run.resolve(), names_in("--policies", options.policies),
+                      names_in("--compress", options.compressions), options.engine, options.network};
   find_engine(request.engine).require_network(request.network);
   say_what_is_left_out(request.config, options.output);
   if (is_all(request.policies)) request.policies = all_policies();
@@ -98,19 +96,14 @@ nlohmann::ordered_json to_json(const Ranking& ranking) {
 
 void write_results(const Ranking& ranking, const nlohmann::ordered_json& json, const Problem& problem,
                    const RankRequest& request, const Options& options) {
-  if (!options.to.empty()) {
-    write_text(options.to, json.dump(2) + "\n");
-    write_config_beside(options.to, request.config);
-    note(options.output, "wrote " + options.to);
-  }
-  if (!options.best.empty()) {
-    write_text(options.best, write_schedule(ranking.rows.front().schedule, problem.graph, problem.platform));
-    note(options.output, "wrote " + options.best);
-  }
+  const auto best = [&] { return write_schedule(ranking.rows.front().schedule, problem.graph, problem.platform); };
+  cli::write(options.output, {{options.to, [&] { return json.dump(2) + "\n"; }, ""}, {options.best, best, ""}});
+  write_config_beside(options.to, request.config);
 }
 
 void rank_policies(const Options& options) {
   const RankRequest request = request_of(options);
+  cli::require_writable({options.to, config_beside(options.to), options.best});
   const Problem problem = load_problem(request.config);
   Ranking ranking;
   {
@@ -137,12 +130,12 @@ void declare_rank(CLI::App& app) {
   const auto options = std::make_shared<Options>();
   options->run.declare_all_but(*command, {"policy", "compress"});
   command->add_option("--policies", options->policies, "policies to compare, or all; the first is the baseline")
-      ->delimiter(',')
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NAME[,NAME…]");
   command
       ->add_option("--compress", options->compressions, "compressions to compare, or all; e.g. none,fp16,adatopk:100")
-      ->delimiter(',')
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NAME[,NAME…]");
   command->add_option("--engine", options->engine, engine_help())->capture_default_str()->type_name("NAME");
   command->add_option("--network", options->network, network_help())->capture_default_str()->type_name("NAME");
   command->add_option("-o,--output", options->to, "JSON file to write")->type_name("FILE");

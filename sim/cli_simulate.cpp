@@ -1,8 +1,5 @@
 // fusion-sim simulate: replay a plan.
 #include "core/base/error.h"
-#include "core/base/file.h"
-#include "core/program/lower.h"
-#include "core/report/report_tables.h"
 #include "sim/cli.h"
 #include "sim/engines.h"
 
@@ -11,61 +8,27 @@ namespace {
 
 struct Options {
   Output output;
-  RunFlags run;
-  std::string plan, report, timeline, network = "ideal", engine = "simgrid";
+  PlanFlags plan;
+  std::string report, timeline, network = "ideal", engine = "simgrid";
 };
-
-struct Planned {
-  Plan plan;
-  std::optional<RunConfig> config;  ///< none for a plan from a file
-};
-
-Planned planned(const Options& options) {
-  if (options.plan.empty()) {
-    const RunConfig config = options.run.resolve();
-    Problem problem = load_problem(config);
-    Schedule schedule = make_schedule(config, problem);
-    return {{std::move(problem), std::move(schedule)}, config};
-  }
-  if (options.run.any()) throw CLI::ValidationError("--plan", "says what to run; leave out the options of a plan");
-  return {load_plan(options.plan), {}};
-}
-
-void write_results(const Report& report, const Program& program, const Planned& run, const Options& options) {
-  if (!options.report.empty()) {
-    write_text(options.report, write_report(report));
-    if (run.config) write_config_beside(options.report, *run.config);
-    note(options.output, "wrote " + options.report);
-  }
-  if (!options.timeline.empty()) {
-    write_text(options.timeline, write_timeline(report, program, run.plan.problem.platform));
-    note(options.output, "wrote " + options.timeline + "; open it in https://ui.perfetto.dev");
-  }
-}
-
-void show(const Report& report) {
-  constexpr std::size_t busiest_channels = 10;
-  print(device_table(report));
-  if (!report.links.empty()) {
-    std::puts("");
-    print(channel_table(report, busiest_channels));
-  }
-  std::printf("\n%s\n", summary(report).c_str());
-}
 
 void simulate_plan(const Options& options) {
   const EngineRow& engine = find_engine(options.engine);
   engine.require_network(options.network);
-  const Planned run = planned(options);
-  const auto& [graph, costs, platform] = run.plan.problem;
-  const Program program = lower(run.plan.schedule, graph, costs, platform);
-  validate(program, platform, Sends::buffered, options.plan.empty() ? "plan" : options.plan);
+  cli::require_writable({options.report, options.timeline});
+  if (options.plan.file().empty()) cli::require_writable({config_beside(options.report)});
+  const PlanFlags::Chosen run = options.plan.resolve();
+  const Platform& platform = run.plan.problem.platform;
+  const Program program = cli::program_of(run);
   const Report report = engine.simulate(program, platform, options.network, !options.timeline.empty());
   if (options.output.json)
     std::puts(write_report(report).c_str());
   else
-    show(report);
-  write_results(report, program, run, options);
+    print(report);
+  cli::write(options.output, {{options.report, [&] { return write_report(report); }, ""},
+                              {options.timeline, [&] { return write_timeline(report, program, platform); },
+                               "open it in https://ui.perfetto.dev"}});
+  if (run.config) write_config_beside(options.report, *run.config);
 }
 
 }  // namespace
@@ -73,9 +36,7 @@ void simulate_plan(const Options& options) {
 void declare_simulate(CLI::App& app) {
   CLI::App* command = app.add_subcommand("simulate", "replay a plan");
   const auto options = std::make_shared<Options>();
-  command->add_option("--plan", options->plan, "schedule.json of fusion-sim plan; else the options of a plan")
-      ->type_name("FILE");
-  options->run.declare_all(*command);
+  options->plan.declare(*command);
   command->add_option("--engine", options->engine, engine_help())->capture_default_str()->type_name("NAME");
   command->add_option("--network", options->network, network_help())->capture_default_str()->type_name("NAME");
   command->add_option("--report", options->report, "report.json to write")->type_name("FILE");

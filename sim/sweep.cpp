@@ -277,6 +277,8 @@ std::vector<std::string> sweep(const std::vector<SetUp>& all, const std::filesys
                                const std::function<void(const SetUp&)>& ended) {
   make_directory(directory / "configs");
   const std::filesystem::path journal_path = directory / "journal.jsonl";
+  for (const auto& file : {journal_path, directory / "results.jsonl", directory / "results.csv"})
+    require_writable(file);
   std::map<std::string, std::string> lines = finished(journal_path);
   std::vector<std::size_t> open;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -290,13 +292,13 @@ std::vector<std::string> sweep(const std::vector<SetUp>& all, const std::filesys
   if (!open.empty())  // those of an earlier grid must not be taken for this one's
     for (const char* name : {"results.jsonl", "results.csv"}) std::filesystem::remove(directory / name);
   std::ofstream journal(journal_path, std::ios::app);
-  if (!journal) throw InputError(journal_path.string(), "", "can't be written");
+  if (!journal) fail_to_write(journal_path, errno);
   if (std::filesystem::file_size(journal_path) > 0) journal << '\n';  // ends what a kill has torn off
   const auto keep = [&](std::size_t job, const std::string& answer) {
     const SetUp& of = all[open[job]];
     lines[of.id] = answer.empty() ? line_of(of, failure(std::string(crashed), "its worker ended by a signal")) : answer;
     journal << lines[of.id] << std::endl;  // on its way to the disk before the next one is looked at
-    if (!journal) throw InputError(journal_path.string(), "", "can't be written");
+    if (!journal) fail_to_write(journal_path, errno);
     ended(of);
   };
   run_in_workers(

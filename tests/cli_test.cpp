@@ -94,6 +94,8 @@ TEST_F(Cli, BadInputExitsThreeAndSaysWhatIsRight) {
   expect_one_line(fusion_sim("simulate" + small_run + "--network idael"), 3, HasSubstr("\"ideal\""));
   expect_one_line(fusion_sim("estimate --model mlp --device 'RTX 409'"), 3, HasSubstr("RTX 4090"));
   expect_one_line(fusion_sim("rank" + small_run + "--policies op-fence,equal"), 3, HasSubstr("equal"));
+  for (const char* flag : {"--policies op-fence,", "--policies ''", "--compress none,,fp16"})
+    expect_one_line(fusion_sim("rank" + small_run + flag), 3, HasSubstr(flag[2] == 'p' ? "--policies" : "--compress"));
   expect_one_line(fusion_sim("rank" + small_run + "--compress none,adatop"), 3, HasSubstr("adatopk"));
   expect_one_line(fusion_sim("rank" + small_run + "--network tpc"), 3, HasSubstr("\"tcp\""));
   expect_one_line(fusion_sim("simulate --plan " + path("gone.json")), 3, HasSubstr("no such file"));
@@ -257,11 +259,48 @@ TEST_F(Cli, CompareFindsNoDifferenceInTheSame) {
   for (const json& pair : json::parse(outcome.out)) EXPECT_EQ(pair["relative_error"], 0) << pair;
 }
 
-TEST_F(Cli, AFileThatCannotBeWrittenLosesNothing) {
-  const Outcome outcome = fusion_sim("plan" + small_run + "-o " + path("no/such/folder/s.json"));
-  EXPECT_EQ(outcome.exit_code, 3);
-  EXPECT_THAT(outcome.err, HasSubstr("can't be written"));
-  EXPECT_THAT(outcome.out, HasSubstr("stage"));  // the answer was given all the same
+/// Every flag that names a file to write.
+const std::vector<std::string> commands_that_write = {
+    "plan" + small_run + "-o ",
+    "simulate" + small_run + "--report ",
+    "simulate" + small_run + "--timeline ",
+    "rank" + small_run + "--policies equal-number --compress none -o ",
+    "rank" + small_run + "--policies equal-number --compress none --best ",
+    "platform export lan4 -o "};
+
+TEST_F(Cli, AFileThatCannotBeWrittenIsToldBeforeTheWork) {
+  for (const std::string& command : commands_that_write) {
+    expect_one_line(fusion_sim(command + path("no/such/folder/s.json")), 3, HasSubstr("there is no folder"));
+    expect_one_line(fusion_sim(command + path("")), 3, HasSubstr("Is a directory"));
+    expect_one_line(fusion_sim(command + "/dev/full"), 5, HasSubstr("No space left on device"));
+  }
+  expect_one_line(fusion_sim("sweep policy=random" + small_run + "-o " + write("file", "x")), 3, HasSubstr("file"));
+  std::filesystem::create_directories(path("sweep/results.csv"));
+  expect_one_line(fusion_sim("sweep policy=random" + small_run + "-o " + path("sweep")), 3,
+                  HasSubstr("Is a directory"));
+  std::filesystem::create_directories(path("s.config.toml"));
+  expect_one_line(fusion_sim("plan" + small_run + "-o " + path("s.json")), 3, HasSubstr("s.config.toml"));
+  expect_one_line(fusion_sim("simulate" + small_run + "--report " + path("r") + " --timeline " + path("r")), 3,
+                  HasSubstr("named for two results"));
+}
+
+TEST_F(Cli, AFullDiskIsExitFiveAndTheAnswerIsShown) {
+  for (const std::string& command : commands_that_write) {
+    const std::string result = write("old", "old");
+    const Outcome outcome = run_on_a_full_disk(program + " " + command + result);
+    EXPECT_EQ(outcome.exit_code, 5) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("old: can't be written: File too large")) << command;
+    if (!command.starts_with("platform")) {
+      EXPECT_THAT(outcome.out, HasSubstr("devices")) << command;
+    }
+    EXPECT_EQ(read_text(result), "old") << command;
+  }
+}
+
+TEST_F(Cli, AResultMayGoWhereTheAnswerGoes) {
+  const Outcome outcome = fusion_sim("plan --quiet" + small_run + "-o /dev/stdout");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("stage"), HasSubstr("\"micro_batches\"")));
 }
 
 }  // namespace

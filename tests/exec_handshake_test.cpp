@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/base/file.h"
 #include "core/plan/plan.h"
 #include "core/platform/platform.h"
 #include "core/program/lower.h"
@@ -171,7 +172,7 @@ TEST(Probe, MeasuresThePairsAndWritesAPlatform) {
   const auto& links = results[0].links;
   ASSERT_EQ(links.size(), 6U);
   const TemporaryFolder folder;
-  write_probe_platform(folder.path() / "probed.toml", results[0], {.name = "probed"});
+  write_text(folder.path() / "probed.toml", probe_platform(results[0], {.name = "probed"}));
   const Platform platform = load_platform(folder.path() / "probed.toml");
   ASSERT_EQ(platform.devices.size(), 3U);
   for (const ProbedLink& link : links) {

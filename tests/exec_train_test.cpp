@@ -155,6 +155,8 @@ TEST_F(Train, BadInputExitsThreeAndSaysWhatIsRight) {
   expect(small_run() + "--steps 1 --report " + path("no/r.json"), 3, "there is no folder");
   expect(small_run() + "--steps 1 --learning-rate nan", 2, "--learning-rate");
   expect(small_run() + "--steps 1 --backend trch", 3, "\"torch\"");
+  for (const char* list : {"eigen,", ",eigen", "eigen,,eigen,eigen", ","})
+    expect(small_run() + "--steps 1 --backend " + list, 3, "has a comma with nothing on one side");
   expect(small_run() + "--steps 1 --deadline 5", 2, "--deadline");
   expect(small_run() + "--steps 1 --deadline 1ns", 2, "too short");
   expect(small_run() + "--steps 1 --precision fp16", 3, "not executed yet");
@@ -190,6 +192,58 @@ TEST_F(Train, WhatOneRankFindsWrongItSays) {
   EXPECT_EQ(lines_of_ranks(outcome.err), 1) << outcome.err;
 }
 
+TEST_F(Train, AResultThatCannotBeWrittenIsToldBeforeTheWork) {
+  for (const char* flag : {"--report ", "--timeline ", "--jsonl "}) {
+    write_text(path("old"), "old");
+    const Outcome folder = fusion_exec(small_run() + "--steps 1000000 " + flag + path(""));
+    EXPECT_EQ(folder.exit_code, 3) << folder.err;
+    EXPECT_THAT(folder.err, HasSubstr("Is a directory"));
+    const Outcome full = fusion_exec(small_run() + "--steps 1000000 " + flag + "/dev/full");
+    EXPECT_EQ(full.exit_code, 5) << full.err;
+    EXPECT_THAT(full.err, HasSubstr("No space left on device"));
+    const Outcome other = fusion_exec(small_run() + "--steps 1 --checkpoint " + path("old") + ' ' + flag + path("old"));
+    EXPECT_EQ(other.exit_code, 3) << other.err;  // refused for another reason: what was there stays
+    EXPECT_EQ(read_text(path("old")), "old") << flag;
+  }
+  EXPECT_EQ(fusion_exec("profile --model mlp --backend eigen -o " + path("")).exit_code, 3);
+  EXPECT_EQ(run_program(mpirun(2) + "probe -o " + path("")).exit_code, 3);
+}
+
+TEST_F(Train, AFullDiskIsExitFiveAndTheResultIsShown) {
+  for (const char* flag : {"--report ", "--timeline ", "--jsonl "}) {
+    const Outcome outcome = run_on_a_full_disk(program + small_run() + "--steps 2 " + flag + path("r"));
+    EXPECT_EQ(outcome.exit_code, 5) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("can't be written"));
+    EXPECT_THAT(outcome.out, HasSubstr("iteration"));
+  }
+}
+
+TEST_F(Train, ResumesOnTheSameDataOnly) {
+  const std::string images = path("train-images-idx3-ubyte"), labels = path("train-labels-idx1-ubyte");
+  const auto put = [&](char pixel) {
+    const std::string head("\0\0\x08\x03\0\0\0\x04\0\0\0\x02\0\0\0\x03", 16);
+    std::ofstream(images, std::ios::binary) << head << std::string(24, pixel);
+    std::ofstream(labels, std::ios::binary) << std::string("\0\0\x08\x01\0\0\0\x04\0\1\2\3", 12);
+  };
+  const auto run = [&](const std::string& more) {
+    return fusion_exec("train --model " + path("small.toml") +
+                       " --platform lan4 --policy equal-number --backend eigen --checkpoint " + path("run") +
+                       " --resume --data idx:" + path("") + ' ' + more);
+  };
+  put('a');
+  const Outcome first = run("--steps 2 --micro-batch 2 --micro-batches 4");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("begins anew"));
+  const Outcome more = run("--steps 3 --micro-batch 4 --micro-batches 3");
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_THAT(more.err,
+              HasSubstr("a step takes 12 samples, and took 8 before: goes on where the data was left, after 16"));
+  put('b');
+  const Outcome other = run("--steps 4 --micro-batch 2 --micro-batches 4");
+  EXPECT_EQ(other.exit_code, 3) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("data: is of \"idx, 4 pictures [1, 2, 3], checksum "));
+}
+
 TEST_F(Train, LaunchPrintsALineThatRuns) {
   const std::string sim = FUSION_SIM_PROGRAM;
   ASSERT_EQ(
@@ -204,13 +258,23 @@ TEST_F(Train, LaunchPrintsALineThatRuns) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(losses_in(path("r.json")).size(), 1U);
   EXPECT_THAT(read_text(path("out") + "/job.sbatch"), HasSubstr("#SBATCH --ntasks=2"));
-  EXPECT_EQ(fusion_exec(words + " -- --data synthetic --stps 1").exit_code, 2);
+  const auto refused = [&](const std::string& arguments, const char* says) {
+    const Outcome outcome = fusion_exec(words + " -- --data synthetic " + arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr(says)) << arguments;
+  };
+  refused("--stps 1", "after --: \"--stps\" is not known; did you mean \"--steps\"?");
+  refused("", "--steps is required; see fusion-exec train --help");
+  refused("--steps 1 --plan other.json", "after --: leave out --plan: what runs is the --plan of launch");
+  refused("--steps 1 --model gpt2", "leave out --model");
+  refused("--steps 1 --platform lan8", "leave out --platform");
+  refused("--steps 1 --config run.toml", "leave out --config");
   const Outcome hosts = fusion_exec("launch --plan " + path("s.json") + " --hosts b,a -o " + path("out") +
                                     " -- --data synthetic --steps 1");
   EXPECT_EQ(hosts.exit_code, 0) << hosts.err;
   EXPECT_EQ(read_text(path("out") + "/hostfile"), "b slots=1\na slots=1\n");
   EXPECT_THAT(hosts.err, HasSubstr("btl_tcp_if_include"));
-  for (const char* wrong : {",a", "'b slots=9,a'"})
+  for (const char* wrong : {",a", "a,", "'b slots=9,a'"})
     EXPECT_EQ(fusion_exec("launch --plan " + path("s.json") + " --hosts " + wrong + " -- --data synthetic --steps 1")
                   .exit_code,
               3);

@@ -18,6 +18,7 @@
 #include <iostream>
 #include <thread>
 
+#include "core/base/file.h"
 #include "exec/handshake.h"
 #include "exec/probe.h"
 #include "exec/transport_mpi.h"
@@ -109,7 +110,7 @@ void shake(Transport& t, const Arguments& arguments) {
 
 void probe_ranks(Transport& t, const Arguments& arguments) {
   const ProbeResult result = probe(t);
-  if (t.rank() == 0) write_probe_platform(arguments.at(0), result, {});
+  if (t.rank() == 0) write_text(arguments.at(0), probe_platform(result, {}));
 }
 
 struct Verb {
