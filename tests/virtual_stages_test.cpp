@@ -51,24 +51,38 @@ TEST(VirtualStages, EachChunkHasItsPartOfTheShare) {
   EXPECT_EQ(cut("zb-h1"), shares);
 }
 
-// 8 layers whose outputs are wide, but for the third's: a cut between two chunks of 4 devices' worth of 2 layers moves
-// by one layer only where that is within a quarter of a stage, so here it does not; with 16 layers per stage it does.
-TEST(VirtualStages, ACutMovesALittleToWhereFewerBytesCross) {
-  for (const std::size_t layers : {2, 16}) {
-    GraphBuilder net("narrow", 2);
-    TensorId x = net.input("x", {2, 8});
-    for (std::size_t i = 0; i < 4 * layers; ++i) {
-      // The layer before the first cut's neighbour is narrow on its way out.
-      x = net.linear("l" + std::to_string(i), x, i == layers ? 4 : 8);
-    }
-    const Graph graph = std::move(net).finish();
-    std::vector<double> equal(graph.ops.size(), 1);
-    equal[0] = 0;
-    const std::vector<Stage> shares = {stage_of(0, 0, 2 * layers + 1), stage_of(1, 2 * layers + 1, graph.ops.size())};
-    const auto stages =
-        with_chunks(find_order("interleaved:2"), shares, {}, graph, flop_costs(equal, equal), two_devices());
-    EXPECT_EQ(stages[0].ops.size(), layers == 2 ? layers + 1 : layers + 2);
+// 12 layers of 1 s forward and 1 s backward, 3 per stage. Layer 3, the one after the first cut, makes 32 bytes, the
+// others 64. At 16 B/s a cut of 64 bytes takes 4 s there and 4 s back, one layer further it takes half of that and puts
+// the stages 2 s out of balance: 6 s against 8 s. A fast link leaves the balance.
+TEST(VirtualStages, ACutMovesToWhereTheNetworkGainsMoreThanTheDevicesLose) {
+  GraphBuilder net("narrow", 2);
+  TensorId x = net.input("x", {2, 8});
+  for (int i = 0; i < 12; ++i) x = net.linear("l" + std::to_string(i), x, i == 3 ? 4 : 8);
+  const Graph graph = std::move(net).finish();
+  std::vector<double> flops(13, 1);
+  flops[0] = 0;  // the input
+  const std::vector<Stage> shares = {stage_of(0, 0, 7), stage_of(1, 7, 13)};
+  using Sizes = std::vector<std::size_t>;
+  for (const auto& [bandwidth, expected] : {std::pair{16.0, Sizes{5, 2, 3, 3}}, {1e9, Sizes{4, 3, 3, 3}}}) {
+    const Platform platform = star_platform({1, 1}, BytesPerSecond(bandwidth));
+    const auto stages = with_chunks(find_order("interleaved:2"), shares, {}, graph, flop_costs(flops, flops), platform);
+    EXPECT_EQ(sizes(stages), expected) << bandwidth;
   }
+}
+
+// A head of 12 s after 8 layers of 1 s, and a loss that takes no time but reads 50 times as much as any layer: two of
+// the three cuts are wanted inside the head, and none of them may go between it and the loss.
+TEST(VirtualStages, CutsMakeRoomForAHeavyEnd) {
+  GraphBuilder net("heavy", 2);
+  TensorId x = net.input("x", {2, 8});
+  for (int i = 0; i < 8; ++i) x = net.linear("l" + std::to_string(i), x, 8);
+  net.unary(OpKind::relu, "loss", net.linear("head", x, 400));
+  const Graph graph = std::move(net).finish();
+  const Costs costs = flop_costs({0, 1, 1, 1, 1, 1, 1, 1, 1, 12, 0}, {0, 1, 1, 1, 1, 1, 1, 1, 1, 12, 0});
+  const std::vector<Stage> shares = {stage_of(0, 0, 9), stage_of(1, 9, 11)};
+  const Platform platform = star_platform({1, 1}, BytesPerSecond(64));
+  const auto stages = with_chunks(find_order("interleaved:2"), shares, {}, graph, costs, platform);
+  EXPECT_EQ(stages.back().ops.size(), 2u);  // head and loss together
 }
 
 TEST(VirtualStages, RandomGraphsGiveValidSchedules) {

@@ -1,6 +1,7 @@
 #include "core/plan/virtual_stages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/base/error.h"
@@ -52,20 +53,45 @@ std::vector<double> work_before(const std::vector<OpId>& line, const Costs& cost
   return sums;
 }
 
-/// The cut in [first, last] that is nearest to `wanted` work, or within a quarter of a stage the one that fewest bytes
-/// cross.
-std::size_t best_cut(std::size_t first, std::size_t last, double wanted, double stage_work,
-                     const std::vector<double>& before, const std::vector<std::int64_t>& bytes) {
-  const auto distance = [&](std::size_t cut) { return std::abs(before[cut] - wanted); };
-  std::size_t nearest = first;
-  for (std::size_t cut = first; cut <= last; ++cut)
-    if (distance(cut) < distance(nearest)) nearest = cut;
-  std::size_t best = nearest;
-  for (std::size_t cut = first; cut <= last; ++cut) {
-    if (distance(cut) > stage_work / 4) continue;
-    if (bytes[cut] < bytes[best] || (bytes[cut] == bytes[best] && distance(cut) < distance(best))) best = cut;
+/// Between two stages: the work that is wanted before the cut, and what a byte that crosses it costs.
+struct Boundary {
+  double wanted_s, s_per_byte;
+};
+
+/// Ascending cuts, 0 and the end included, with the least sum of what each is off its wanted work and of the time that
+/// its tensors and their gradients take: all seconds per micro-batch. By dynamic programming: O(cuts x boundaries).
+std::vector<std::size_t> best_cuts(const std::vector<Boundary>& boundaries, const std::vector<double>& before_s,
+                                   const std::vector<std::int64_t>& bytes) {
+  const std::size_t end = before_s.size() - 1, spare = end - boundaries.size();
+  std::vector<double> least(spare, 0);  // by cut - k of boundary k, which has k ops before it at least
+  std::vector<std::vector<std::uint32_t>> chosen;
+  for (const Boundary& boundary : boundaries) {
+    std::uint32_t best = 0;  // of the boundary before, among those at least one op earlier
+    chosen.emplace_back(spare);
+    std::vector<double> next(spare);
+    for (std::uint32_t i = 0; i < spare; ++i) {
+      if (least[i] < least[best]) best = i;
+      const std::size_t cut = chosen.size() + i;
+      next[i] = least[best] + std::abs(before_s[cut] - boundary.wanted_s) +
+                2 * boundary.s_per_byte * static_cast<double>(bytes[cut]);
+      chosen.back()[i] = best;
+    }
+    least = std::move(next);
   }
-  return best;
+  std::vector<std::size_t> cuts = {end};
+  auto i = static_cast<std::uint32_t>(std::ranges::min_element(least) - least.begin());
+  for (std::size_t k = boundaries.size(); k > 0; --k) {
+    cuts.push_back(k + i);
+    i = chosen[k - 1][i];
+  }
+  cuts.push_back(0);
+  std::ranges::reverse(cuts);
+  return cuts;
+}
+
+/// 0 between stages of one device.
+double s_per_byte(const Platform& platform, DeviceId from, DeviceId to) {
+  return from == to ? 0 : 1 / route(platform, from, to).bandwidth.value;
 }
 
 }  // namespace
@@ -88,21 +114,23 @@ std::vector<Stage> with_chunks(const Order& order, std::vector<Stage> shares, co
   std::vector<double> work;  // of a stage of each device
   for (const Stage& share : shares)
     work.push_back(work_before(share.ops, costs, gpu, compute_dtype(training.precision)).back() / order.chunks);
-  std::vector<Stage> stages;
+  const auto share_of = [&](std::size_t stage) {
+    return static_cast<std::size_t>(order.device_of(static_cast<int>(stage), p));
+  };
+  std::vector<Boundary> boundaries;
   double wanted = 0;
-  for (std::size_t s = 0, begin = 0; s < num_stages; ++s) {
-    const auto device = static_cast<std::size_t>(order.device_of(static_cast<int>(s), p));
-    wanted += work[device];
-    const std::size_t still_needed = num_stages - s - 1;
-    const std::size_t end = still_needed == 0
-                                ? line.size()
-                                : best_cut(begin + 1, line.size() - still_needed, wanted, work[device], before, bytes);
-    Stage stage = shares[device];
-    stage.ops.assign(line.begin() + static_cast<std::ptrdiff_t>(begin),
-                     line.begin() + static_cast<std::ptrdiff_t>(end));
+  for (std::size_t s = 0; s + 1 < num_stages; ++s) {
+    wanted += work[share_of(s)];
+    boundaries.push_back({wanted, s_per_byte(platform, shares[share_of(s)].device, shares[share_of(s + 1)].device)});
+  }
+  const std::vector<std::size_t> cuts = best_cuts(boundaries, before, bytes);
+  std::vector<Stage> stages;
+  for (std::size_t s = 0; s < num_stages; ++s) {
+    Stage stage = shares[share_of(s)];
+    stage.ops.assign(line.begin() + static_cast<std::ptrdiff_t>(cuts[s]),
+                     line.begin() + static_cast<std::ptrdiff_t>(cuts[s + 1]));
     std::ranges::sort(stage.ops);
     stages.push_back(std::move(stage));
-    begin = end;
   }
   return stages;
 }
