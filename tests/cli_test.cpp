@@ -251,6 +251,40 @@ TEST_F(Cli, RankListsEveryPolicyWithEveryCompression) {
   EXPECT_EQ(json::parse(read_text(file)), ranking);
 }
 
+TEST_F(Cli, EveryOrderIsListedWrittenAndReadAgain) {
+  const Outcome list = fusion_sim("orders");
+  for (const std::string order : {"gpipe", "1f1b", "interleaved", "zb-h1", "zbv"}) {
+    EXPECT_THAT(list.out, HasSubstr(order));
+    const Outcome table = fusion_sim("orders --csv " + order + " -p 4 -m 3");
+    ASSERT_EQ(table.exit_code, 0) << table.err;
+    EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), 4) << order;
+    const std::string file = write("order.csv", table.out);
+    EXPECT_EQ(fusion_sim("orders --csv " + file).out, table.out) << order;
+    const std::string run = "simulate --json --engine native" + small_run + "--policy equal-number --micro-batches 3 ";
+    const json built_in = json::parse(fusion_sim(run + "--order " + order).out);
+    const json from_file = json::parse(fusion_sim(run + "--order " + file).out);
+    EXPECT_EQ(from_file["iteration_s"], built_in["iteration_s"]) << order;
+    EXPECT_EQ(from_file["devices"], built_in["devices"]) << order;
+  }
+  // 2 devices, 2 micro-batches: device 1 starts a turn later, its backwards come one turn before those of device 0.
+  EXPECT_EQ(fusion_sim("orders --csv 1f1b -p 2 -m 2").out, "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n");
+}
+
+TEST_F(Cli, WrongOrdersAreNamed) {
+  const std::string run = "plan" + small_run + "--policy equal-number --order ";
+  expect_one_line(fusion_sim(run + "interleaved:0"), 3, AllOf(HasSubstr("interleaved:0"), HasSubstr("from 1 to 64")));
+  expect_one_line(fusion_sim(run + "zbv:3"), 3, HasSubstr("write \"zbv\""));
+  expect_one_line(fusion_sim(run + path("gone.csv")), 3, AllOf(HasSubstr("gone.csv"), HasSubstr("no such file")));
+  expect_one_line(fusion_sim(run + write("x.csv", "0F0,0Q0\n")), 3, AllOf(HasSubstr("x.csv:1"), HasSubstr("\"0Q0\"")));
+  const std::string two = write("two.csv", "0F0,0B0\n1F0,1B0\n");
+  expect_one_line(fusion_sim(run + two + " --micro-batches 1"), 3,
+                  AllOf(HasSubstr("two.csv"), HasSubstr("for 2 devices, the placement uses 4")));
+  expect_one_line(fusion_sim(run + two + " --devices 2"), 3,
+                  AllOf(HasSubstr("two.csv"), HasSubstr("the file is for 1, the run has 8")));
+  expect_one_line(fusion_sim("orders -m 4"), 2, HasSubstr("--csv"));
+  EXPECT_EQ(fusion_sim(run + two + " --micro-batches 1 --devices 2").exit_code, 0);
+}
+
 TEST_F(Cli, CompareFindsNoDifferenceInTheSame) {
   const std::string report = path("r.json");
   ASSERT_EQ(fusion_sim("simulate --report " + report + small_run).exit_code, 0);
