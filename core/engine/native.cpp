@@ -34,12 +34,10 @@ bool any_link_is_shared(const Program& program, const Platform& platform) {
 }
 
 Measured run(const Program& program, const Platform& platform, const NativeOptions& options) {
-  const MessageLists lists = message_lists(program);
   const bool shared = options.network == NativeNetwork::ideal && any_link_is_shared(program, platform);
-  if (!shared && recvs_wait_for_messages_alone(program))
-    return run_unshared(program, platform, lists, options.network == NativeNetwork::one_send, options.timeline);
+  if (!shared && recvs_wait_for_messages_alone(program)) return run_unshared(program, platform, options);
   check(options.network != NativeNetwork::one_send, "one-send: a recv that waits for more than its message");
-  return run_shared(program, platform, lists, shared, options.timeline);
+  return run_shared(program, platform, shared, options.timeline);
 }
 
 }  // namespace
@@ -64,7 +62,7 @@ Report simulate_native(const Program& program, const Platform& platform, const N
 }
 
 Seconds native_iteration(const Program& program, const Platform& platform, NativeNetwork network) {
-  return run(program, platform, {network, false}).iteration;
+  return run(program, platform, {network}).iteration;
 }
 
 }  // namespace fusion

@@ -29,6 +29,7 @@ const NativeNetworkRow& find_native_network(std::string_view name);
 struct NativeOptions {
   NativeNetwork network = NativeNetwork::ideal;
   bool timeline = false;
+  bool leap = true;  ///< skips what repeats itself; never with a timeline
 };
 
 /// Deterministic and thread-safe. The program is valid (core/program/lower.h). Throws RuntimeFault when the run stops

@@ -8,14 +8,14 @@
 namespace fusion {
 
 /// Where no two messages compete for a link, a program is a graph whose longest path is its time: each device and each
-/// channel is followed through its own list, and waits for the others' times. O(steps + dependencies), no event queue.
-/// 8 bytes per step.
+/// channel is followed through its own list, and waits for the others' times. O(steps + dependencies), no event queue;
+/// memory for what is in flight.
 /// Precondition: no recv waits for anything but its message.
-Measured run_unshared(const Program&, const Platform&, const MessageLists&, bool one_send, bool timeline);
+Measured run_unshared(const Program&, const Platform&, const NativeOptions&);
 
 /// With shared links: an event loop with one timer per device and channel. Rates are solved anew only for the messages
 /// that a start or an end can touch.
-Measured run_shared(const Program&, const Platform&, const MessageLists&, bool sharing, bool timeline);
+Measured run_shared(const Program&, const Platform&, bool sharing, bool timeline);
 
 /// Time with a message on the way: the union of the spans from start to arrival, which come in the order of arrival.
 struct BusyTime {

@@ -151,10 +151,8 @@ class EventLoop {
 
 }  // namespace
 
-Measured run_shared(const Program& program, const Platform& platform, const MessageLists& lists, bool sharing,
-                    bool timeline) {
+Measured run_shared(const Program& program, const Platform& platform, bool sharing, bool timeline) {
   std::vector<Route> routes;
-  routes.reserve(lists.num_channels());
   for (const Channel& channel : channels(program)) routes.push_back(route(platform, channel.from, channel.to));
   return EventLoop(program, platform, routes, sharing, timeline).run(platform);
 }

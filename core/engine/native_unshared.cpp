@@ -1,167 +1,192 @@
-// The longest path through a program. A *walker* follows each device through its computations and each lane (a channel,
-// or with one_send all of a device's) through its messages. It stops at the first step whose time is not known yet, and
-// is called again by the walker that will find it.
+// The longest path through a program. Each walker stops at the first step whose time is not known yet, and is called
+// again when the time that it waits for is put on its edge.
+//
+// Where a list repeats itself often, the walk goes in sweeps, in which a device takes one round: so all devices come
+// into a steady state together, and what repeats itself is skipped (steady_state.h).
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/engine/native_run.h"
 #include "core/engine/replay.h"
+#include "core/engine/steady_state.h"
+#include "core/engine/walk_graph.h"
 
 namespace fusion {
 namespace {
 
-constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-constexpr double unknown = std::numeric_limits<double>::infinity();
+/// Lists that repeat themselves less often come to their end before sweeps pay.
+constexpr std::uint32_t rounds_worth_sweeping = 96;
 
-struct Walker {
-  StepList::Iterator next;  ///< in the device's list, or the lane's
-  double free_s = 0;        ///< when the step before has left
-  std::uint32_t first_waiter = none, next_waiter = none;
-};
-
-/// Messages by what carries one at a time.
-struct Lanes {
-  std::vector<std::uint32_t> lane_of;  ///< by task
-  std::vector<StepList> sends;
-};
-
-Lanes lanes_of(const Program& program, const MessageLists& lists, bool one_send) {
-  if (!one_send) return {lists.channel_of, lists.sends};
-  Lanes lanes{lists.device_of, {}};
-  for (const DeviceProgram& device : program.devices)
-    lanes.sends.push_back(filter(device.steps, [&](TaskId task) { return program.task(task).kind == TaskKind::send; }));
-  return lanes;
+/// Whether a task that is done for every micro-batch waits for one that is done once.
+bool waits_for_one_step(const Program& program) {
+  return std::ranges::any_of(program.tasks, [&](const Task& task) {
+    return task.per_micro_batch &&
+           std::ranges::any_of(task.after, [&](TaskId before) { return !program.task(before).per_micro_batch; });
+  });
 }
 
 class Walk {
  public:
-  Walk(const Program& program, const Platform& platform, const MessageLists& lists, bool one_send, bool timeline)
+  Walk(const Program& program, const Platform& platform, const NativeOptions& options)
       : program_(program),
-        lists_(lists),
-        lanes_(lanes_of(program, lists, one_send)),
-        num_devices_(static_cast<std::uint32_t>(program.devices.size())),
-        timeline_(timeline) {
-    first_.reserve(program.tasks.size() + 1);
-    first_.push_back(0);
-    for (const Task& task : program.tasks) first_.push_back(first_.back() + instances(program, task));
-    done_s_.assign(first_.back(), unknown);
-    for (const Task& task : program.tasks) open_.push_back({instances(program, task), 0});
-    for (const Channel& channel : channels(program)) routes_.push_back(route(platform, channel.from, channel.to));
-    for (const DeviceProgram& device : program.devices) walkers_.push_back({device.steps.begin()});
-    for (const StepList& sends : lanes_.sends) walkers_.push_back({sends.begin()});
-    busy_.resize(lists.num_channels());
-    measured_.device_busy.resize(num_devices_);
+        graph_(walk_graph(program, platform, options.network == NativeNetwork::one_send)),
+        now_(start_of(program, graph_)),
+        timeline_(options.timeline),
+        steady_(!waits_for_one_step(program)) {
+    if (options.leap && !timeline_) plan_sweeps();
   }
 
   Measured run(const Platform& platform) {
-    for (auto w = static_cast<std::uint32_t>(walkers_.size()); w-- > 0;) called_.push_back(w);
-    while (!called_.empty()) {
-      const std::uint32_t w = called_.back();
-      called_.pop_back();
-      w < num_devices_ ? follow_device(w) : follow_lane(w);
+    for (auto w = static_cast<std::uint32_t>(now_.walkers.size()); w-- > 0;) called_.push_back(w);
+    follow_all();
+    while (rounds_per_turn_ > 0 && !all_ended()) {
+      if (steady_.after_sweep(now_, later_)) plan_sweeps();
+      ++sweep_;
+      call_paused();
+      if (called_.empty()) break;
+      follow_all();
     }
-    for (const Walker& walker : walkers_)
+    for (const Walker& walker : now_.walkers)
       if (!walker.next.at_end()) throw_what_waits(platform);
-    for (const BusyTime& busy : busy_) measured_.channel_busy.emplace_back(busy.sum_s);
+    for (const double busy_s : now_.device_busy_s) measured_.device_busy.emplace_back(busy_s);
+    for (const ChannelTime& channel : now_.channels) measured_.channel_busy.emplace_back(channel.busy_s);
+    measured_.iteration = last();
     return std::move(measured_);
   }
 
  private:
-  /// All instances of a task together: how many are not done, and when the last was.
-  struct Open {
-    std::uint32_t count;
-    double last_s;
-  };
+  Seconds last() const {
+    double last_s = 0;
+    for (std::uint32_t d = 0; d < graph_.num_devices; ++d) last_s = std::max(last_s, now_.walkers[d].free.at_s);
+    for (const ChannelTime& channel : now_.channels) last_s = std::max(last_s, channel.last_arrival.at_s);
+    return Seconds(last_s);
+  }
 
-  std::size_t index(Step step) const { return first_[step.task.index()] + step.micro_batch; }
+  bool all_ended() const {
+    return std::ranges::all_of(now_.walkers, [](const Walker& walker) { return walker.next.at_end(); });
+  }
 
-  /// When what a step waits for is complete; `unknown`, and the walker is put where it will be called, while it isn't.
-  double ready_s(const Task& task, std::uint32_t micro_batch, std::uint32_t walker) {
-    double ready = 0;
-    for (const TaskId before : task.after) {
-      const bool same = task.per_micro_batch && program_.task(before).per_micro_batch;
-      const double time = same                               ? done_s_[first_[before.index()] + micro_batch]
-                          : open_[before.index()].count == 0 ? open_[before.index()].last_s
-                                                             : unknown;
-      if (time == unknown) {
-        wait_for(before, walker);
-        return unknown;
+  /// Devices that have taken their part of a sweep wait for nothing else.
+  void call_paused() {
+    for (std::uint32_t d = graph_.num_devices; d-- > 0;)
+      if (!now_.walkers[d].next.at_end() && now_.walkers[d].waits_on == Walker::nothing) called_.push_back(d);
+  }
+
+  void follow_all() {
+    while (!called_.empty()) {
+      const std::uint32_t w = called_.back();
+      called_.pop_back();
+      w < graph_.num_devices ? follow_device(w) : follow_lane(w);
+    }
+  }
+
+  /// When what a step waits for is complete, which is then forgotten. False while it isn't; the walker will be called.
+  bool take_ready(std::uint32_t task, std::uint32_t micro_batch, Walker& walker, Time& ready) {
+    const std::uint32_t first = graph_.nodes[task].first_in, end = graph_.nodes[task + 1].first_in;
+    for (std::uint32_t e = first; e < end; ++e) {
+      const PendingEdge& edge = now_.pending[e];
+      const Time time = edge.gathers ? edge.front : now_.pending.peek(e, micro_batch);
+      if (edge.gathers ? edge.size > 0 : time.at_s == PendingEdge::unknown_s) {
+        walker.waits_on = e;
+        return false;
       }
-      ready = std::max(ready, time);
+      ready = later_(ready, time);
     }
-    return ready;
+    for (std::uint32_t e = first; e < end; ++e)
+      if (!now_.pending[e].gathers) now_.pending.take(e, micro_batch);
+    return true;
   }
 
-  void wait_for(TaskId task, std::uint32_t walker) {
-    const Task& what = program_.task(task);
-    const TaskId made_by = what.kind == TaskKind::recv ? what.match : task;
-    const bool is_compute = !is_message(what);
-    const std::uint32_t maker =
-        is_compute ? lists_.device_of[task.index()] : num_devices_ + lanes_.lane_of[made_by.index()];
-    walkers_[walker].next_waiter = std::exchange(walkers_[maker].first_waiter, walker);
-  }
-
-  void call_waiters(Walker& of) {
-    for (std::uint32_t w = std::exchange(of.first_waiter, none); w != none;) {
-      called_.push_back(w);
-      w = std::exchange(walkers_[w].next_waiter, none);
+  /// Tells all who wait for the task. A lane that waits for a computation goes on at once: then its message's time need
+  /// not be kept.
+  void complete(std::uint32_t task, std::uint32_t micro_batch, Time time, bool lanes_at_once) {
+    for (std::uint32_t i = graph_.nodes[task].first_out; i < graph_.nodes[task + 1].first_out; ++i) {
+      const std::uint32_t e = graph_.out[i], w = graph_.waits[e];
+      PendingEdge& edge = now_.pending[e];
+      if (edge.gathers) {
+        edge.front = later_(edge.front, time);
+        if (--edge.size > 0) continue;
+      } else {
+        now_.pending.put(e, micro_batch, time);
+      }
+      if (now_.walkers[w].waits_on != e) continue;
+      now_.walkers[w].waits_on = Walker::nothing;
+      lanes_at_once&& w >= graph_.num_devices ? follow_lane(w) : called_.push_back(w);
     }
-  }
-
-  void complete(Step step, double time_s) {
-    done_s_[index(step)] = time_s;
-    Open& open = open_[step.task.index()];
-    --open.count;
-    open.last_s = std::max(open.last_s, time_s);
-    measured_.iteration = std::max(measured_.iteration, Seconds(time_s));
-  }
-
-  void record(Step step, double start_s, double end_s) {
-    if (timeline_) measured_.timeline.push_back({step.task, step.micro_batch, Seconds(start_s), Seconds(end_s)});
   }
 
   void follow_device(std::uint32_t w) {
-    Walker& walker = walkers_[w];
-    const StepList::Iterator before = walker.next;
+    Walker& walker = now_.walkers[w];
     for (; !walker.next.at_end(); ++walker.next) {
+      const bool begins = rounds_per_turn_ > 0 && begins_round(walker);
+      if (begins && !may_begin(walker)) return;
       const Step step = *walker.next;
-      const Task& task = program_.task(step.task);
-      if (is_message(task)) continue;
-      const double ready = ready_s(task, step.micro_batch, w);
-      if (ready == unknown) break;
-      const Seconds duration = task.duration + task.codec_duration;
-      const double start_s = std::max(ready, walker.free_s);
-      walker.free_s = start_s + duration.value;
-      measured_.device_busy[w] += duration;
-      record(step, start_s, walker.free_s);
-      complete(step, walker.free_s);
+      Time ready;
+      if (!take_ready(step.task.value, step.micro_batch, walker, ready)) return;
+      if (begins) ++walker.rounds_begun;
+      const double work_s = graph_.nodes[step.task.index()].work_s;
+      const Time start = later_(ready, walker.free);
+      walker.free = start + work_s;
+      now_.device_busy_s[w] += work_s;
+      record(step, start, walker.free);
+      complete(step.task.value, step.micro_batch, walker.free, true);
     }
-    if (walker.next != before) call_waiters(walker);
   }
 
   void follow_lane(std::uint32_t w) {
-    Walker& walker = walkers_[w];
-    const StepList::Iterator before = walker.next;
+    Walker& walker = now_.walkers[w];
     for (; !walker.next.at_end(); ++walker.next) {
       const Step send = *walker.next;
-      const Task& task = program_.task(send.task);
-      const double ready = ready_s(task, send.micro_batch, w);
-      if (ready == unknown) break;
-      const std::uint32_t channel = lists_.channel_of[send.task.index()];
-      const double start_s = std::max(ready, walker.free_s);
-      walker.free_s = start_s + (task.bytes / routes_[channel].bandwidth).value;
-      const double arrival_s = walker.free_s + routes_[channel].latency.value;
-      busy_[channel].add(start_s, arrival_s);
-      const Step recv{task.match, send.micro_batch};
-      record(send, start_s, arrival_s);
-      record(recv, start_s, arrival_s);
-      complete(send, arrival_s);
-      complete(recv, arrival_s);
+      Time ready;
+      if (!take_ready(send.task.value, send.micro_batch, walker, ready)) return;
+      const WalkGraph::Node& node = graph_.nodes[send.task.index()];
+      const Time start = later_(ready, walker.free);
+      walker.free = start + node.work_s;
+      const Time arrival = walker.free + node.latency_s;
+      ChannelTime& channel = now_.channels[node.channel];
+      channel.busy_s += arrival.at_s - later_(start, channel.last_arrival).at_s;
+      channel.last_arrival = arrival;
+      record(send, start, arrival);
+      record({TaskId(std::size_t{node.match}), send.micro_batch}, start, arrival);
+      complete(send.task.value, send.micro_batch, arrival, false);
+      complete(node.match, send.micro_batch, arrival, false);
     }
-    if (walker.next != before) call_waiters(walker);
+  }
+
+  void record(Step step, Time start, Time end) {
+    if (timeline_) measured_.timeline.push_back({step.task, step.micro_batch, Seconds(start.at_s), Seconds(end.at_s)});
+  }
+
+  // Sweeps.
+
+  static std::uint32_t stride(const StepList::Block& block) {
+    return std::max(1U, std::min(block.stride, 0U - block.stride));
+  }
+
+  /// Where devices repeat themselves at different strides, one round of the longest is the pace of all.
+  void plan_sweeps() {
+    bool worth = false;
+    rounds_per_turn_ = 1;
+    for (std::uint32_t d = 0; d < graph_.num_devices; ++d) {
+      const StepList::Iterator& next = now_.walkers[d].next;
+      for (std::size_t b = next.block_index(); b < graph_.lists[d].blocks().size(); ++b) {
+        const StepList::Block& block = graph_.lists[d].blocks()[b];
+        const std::uint32_t begun = b == next.block_index() ? next.rounds_begun() : 0;
+        worth |= block.rounds - begun >= rounds_worth_sweeping;
+        if (block.rounds > 1) rounds_per_turn_ = std::max(rounds_per_turn_, stride(block));
+      }
+    }
+    if (!worth) rounds_per_turn_ = 0;
+  }
+
+  bool begins_round(const Walker& walker) const {
+    return walker.next.index_in_round() == 0 && walker.next.block().rounds > 1;
+  }
+  bool may_begin(Walker& walker) const {
+    if (std::exchange(walker.sweep, sweep_) != sweep_) walker.rounds_begun = 0;
+    return walker.rounds_begun < std::max(1U, rounds_per_turn_ / stride(walker.next.block()));
   }
 
   /// The bookkeeping of the other loop says it: without an engine its messages never arrive, so all is told that waits
@@ -176,30 +201,26 @@ class Walk {
         replay.channel_freed(start->place);
       }
     }
-    throw RuntimeFault("the simulation stopped at " + format(measured_.iteration) +
+    throw RuntimeFault("the simulation stopped at " + format(last()) +
                        " with work left:" + replay.what_waits(platform));
   }
 
   const Program& program_;
-  const MessageLists& lists_;
-  const Lanes lanes_;
-  const std::uint32_t num_devices_;
+  const WalkGraph graph_;
+  WalkMoment now_;
   const bool timeline_;
-  std::vector<std::size_t> first_;  ///< by task: its first step's index
-  std::vector<double> done_s_;      ///< by step
-  std::vector<Open> open_;          ///< by task
-  std::vector<Route> routes_;       ///< by channel
-  std::vector<Walker> walkers_;     ///< devices, then lanes
   std::vector<std::uint32_t> called_;
-  std::vector<BusyTime> busy_;
+  Later later_;
+  std::uint32_t rounds_per_turn_ = 0;  ///< of a list of stride 1; 0: no sweeps
+  std::uint32_t sweep_ = 1;
+  SteadyState steady_;
   Measured measured_;
 };
 
 }  // namespace
 
-Measured run_unshared(const Program& program, const Platform& platform, const MessageLists& lists, bool one_send,
-                      bool timeline) {
-  return Walk(program, platform, lists, one_send, timeline).run(platform);
+Measured run_unshared(const Program& program, const Platform& platform, const NativeOptions& options) {
+  return Walk(program, platform, options).run(platform);
 }
 
 }  // namespace fusion

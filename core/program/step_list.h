@@ -102,7 +102,10 @@ class StepList::Iterator {
 
   bool at_end() const { return block_ == list_->blocks_.size(); }
   std::size_t block_index() const { return block_; }
+  std::size_t index_in_round() const { return at_; }
   std::uint32_t rounds_begun() const { return round_; }  ///< of this block, before the one that the step is in
+  /// The block that the step is in. Precondition: not at the end.
+  const Block& block() const { return list_->blocks_[block_]; }
   /// Goes on as after so many rounds more of the block. Precondition: that leaves it in the block.
   void skip_rounds(std::uint32_t rounds) {
     round_ += rounds;
@@ -110,7 +113,6 @@ class StepList::Iterator {
   }
 
  private:
-  const Block& block() const { return list_->blocks_[block_]; }
   void next_round() {
     at_ = 0;
     offset_ += block().stride;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "core/base/error.h"
 #include "core/base/json_file.h"
@@ -13,20 +14,25 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string stages_of(const Program& program, DeviceId device) {
-  std::string text;
-  for (std::size_t s = 0; s < program.stages.size(); ++s)
-    if (program.stages[s].device == device) text += (text.empty() ? "" : ", ") + program.stage_names[s];
-  return text;
+/// By device of the platform: the names of its stages.
+std::vector<std::string> stages_by_device(const Program& program, const Platform& platform) {
+  std::vector<std::string> texts(platform.devices.size());
+  for (std::size_t s = 0; s < program.stages.size(); ++s) {
+    std::string& text = texts[program.stages[s].device.index()];
+    text += (text.empty() ? "" : ", ") + program.stage_names[s];
+  }
+  return texts;
 }
 
 std::vector<DeviceReport> device_reports(const Program& program, const Platform& platform, const Measured& measured) {
   std::vector<DeviceReport> reports;
+  reports.reserve(program.devices.size());
+  std::vector<std::string> stages = stages_by_device(program, platform);
   for (std::size_t d = 0; d < program.devices.size(); ++d) {
     const DeviceId id = program.devices[d].device;
     DeviceReport report;
     report.name = platform.device(id).name;
-    report.stage = stages_of(program, id);
+    report.stage = std::move(stages[id.index()]);
     report.busy = measured.device_busy[d];
     if (measured.iteration > Seconds(0)) report.bubble_fraction = 1 - report.busy / measured.iteration;
     report.peak_memory = peak_memory(program, program.devices[d]);
@@ -188,9 +194,9 @@ std::vector<Part> read_list(const JsonObject& from, std::string_view key, Part (
 
 std::vector<Channel> channels(const Program& program) {
   std::vector<Channel> list;
-  std::map<Channel, bool> known;
+  std::unordered_set<std::uint64_t> known;
   for (const Task& task : program.tasks)
-    if (task.kind == TaskKind::send && known.emplace(Channel{task.device, task.peer}, true).second)
+    if (task.kind == TaskKind::send && known.insert(std::uint64_t{task.device.value} << 32 | task.peer.value).second)
       list.push_back({task.device, task.peer});
   return list;
 }
