@@ -1,4 +1,4 @@
-// The native engine against SimGrid, closed forms, and a naive division of shared links.
+// The native engine against SimGrid and closed forms.
 #include "core/engine/native.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,6 @@
 #include <random>
 
 #include "core/base/error.h"
-#include "core/engine/shared_links.h"
 #include "core/plan/plan.h"
 #include "core/program/lower.h"
 #include "sim/simulate.h"
@@ -138,63 +137,6 @@ TEST(Native, RefusesAStuckProgramInEitherLoop) {
 
 TEST(Native, UnknownNetworkShowsTheValidOnes) {
   EXPECT_THAT([] { find_native_network("idel"); }, ThrowsMessage<InputError>(HasSubstr("did you mean \"ideal\"")));
-}
-
-/// Rates by raising all together in small turns of the textbook: find the tightest link, fix its messages, go on.
-std::vector<double> naive_rates(const Platform& platform, const std::vector<Route>& routes,
-                                const std::vector<bool>& active) {
-  std::vector<double> rates(routes.size(), 0), left;
-  std::vector<bool> open = active;
-  for (const Link& link : platform.links) left.push_back(link.bandwidth.value);
-  while (std::ranges::count(open, true) > 0) {
-    double least = std::numeric_limits<double>::infinity();
-    const auto share = [&](LinkId id) {
-      const auto crosses = [&](std::size_t f) {
-        return open[f] && std::ranges::find(routes[f], id) != routes[f].end();
-      };
-      int users = 0;
-      for (std::size_t f = 0; f < routes.size(); ++f) users += crosses(f) ? 1 : 0;
-      return users == 0 ? std::numeric_limits<double>::infinity() : left[id.index()] / users;
-    };
-    for (std::size_t l = 0; l < left.size(); ++l) least = std::min(least, share(LinkId(l)));
-    std::vector<std::size_t> fixed;
-    for (std::size_t f = 0; f < routes.size(); ++f)
-      if (open[f] && std::ranges::any_of(routes[f], [&](LinkId id) { return share(id) <= least * (1 + 1e-12); }))
-        fixed.push_back(f);
-    for (const std::size_t f : fixed) {
-      open[f] = false;
-      rates[f] = least;
-      for (const LinkId id : routes[f]) left[id.index()] -= least;
-    }
-  }
-  return rates;
-}
-
-TEST(SharedLinks, RatesFollowTheTextbookThroughStartsAndEnds) {
-  std::mt19937_64 random(31);
-  for (int round = 0; round < 40; ++round) {
-    Platform platform = make_platform({.num_devices = 8, .num_sites = 2});
-    for (Link& link : platform.links) link.bandwidth = BytesPerSecond(std::uniform_real_distribution(1.0, 9.0)(random));
-    std::vector<Route> routes;
-    for (std::size_t i = 0; i < 8; ++i)
-      for (std::size_t j = 0; j < 8; ++j)
-        if (i != j) routes.push_back(route(platform, DeviceId(i), DeviceId(j)));
-    SharedLinks links(platform, routes, true);
-    std::vector<bool> active(routes.size());
-    std::vector<double> end_s(routes.size());
-    constexpr double bytes = 1e9;  // so much that what has been sent meanwhile is not seen
-    for (int event = 0; event < 60; ++event) {
-      const auto f = static_cast<std::uint32_t>(random() % routes.size());
-      active[f] ? links.end(f) : links.start(f, bytes, 0);
-      active[f] = !active[f];
-      for (const auto& [channel, when] : links.settle(0)) end_s[channel] = when;
-      const std::vector<double> expected = naive_rates(platform, routes, active);
-      for (std::size_t each = 0; each < routes.size(); ++each) {
-        if (!active[each]) continue;
-        ASSERT_NEAR(bytes / end_s[each], expected[each], 1e-9 * expected[each]) << round << " " << event;
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "core/engine/message_lists.h"
 
-#include <map>
+#include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "core/report/report.h"
@@ -28,16 +29,19 @@ std::vector<StepList> sends_by_channel(const Program& program, const MessageList
 
 MessageLists message_lists(const Program& program) {
   MessageLists lists;
-  std::map<DeviceId, std::uint32_t> list_of;
-  for (std::uint32_t d = 0; d < program.devices.size(); ++d) list_of[program.devices[d].device] = d;
-  std::map<Channel, std::uint32_t> number;
+  DeviceId last{};
+  for (const DeviceProgram& device : program.devices) last = std::max(last, device.device);
+  std::vector<std::uint32_t> list_of(last.index() + 1);
+  for (std::uint32_t d = 0; d < program.devices.size(); ++d) list_of[program.devices[d].device.index()] = d;
+  std::unordered_map<std::uint64_t, std::uint32_t> number;  // by pair of devices; asked, never walked through
+  const auto pair = [](DeviceId from, DeviceId to) { return std::uint64_t{from.value} << 32 | to.value; };
   for (const Channel& channel : channels(program)) {
-    number[channel] = static_cast<std::uint32_t>(lists.sender.size());
-    lists.sender.push_back(list_of.at(channel.from));
+    number[pair(channel.from, channel.to)] = static_cast<std::uint32_t>(lists.sender.size());
+    lists.sender.push_back(list_of[channel.from.index()]);
   }
   for (const Task& task : program.tasks) {
-    lists.device_of.push_back(list_of.at(task.device));
-    lists.channel_of.push_back(task.kind == TaskKind::send ? number.at({task.device, task.peer}) : 0);
+    lists.device_of.push_back(list_of[task.device.index()]);
+    lists.channel_of.push_back(task.kind == TaskKind::send ? number.at(pair(task.device, task.peer)) : 0);
   }
   lists.sends = sends_by_channel(program, lists);
   return lists;

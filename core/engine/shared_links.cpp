@@ -34,6 +34,7 @@ void SharedLinks::start(std::uint32_t channel, double bytes, double now_s) {
   flow.since_s = now_s;
   flow.rate = 0;
   flow.active = true;
+  flow.crowded_on = none;
   started_.push_back(channel);
   for (std::uint32_t i = flow.first_link; i < flow.last_link; ++i) {
     LinkState& link = links_[links_of_[i]];
@@ -57,6 +58,7 @@ void SharedLinks::leave_link(std::uint32_t f, std::uint32_t at) {
 void SharedLinks::end(std::uint32_t channel) {
   Flow& flow = flows_[channel];
   flow.active = false;
+  if (flow.crowded_on != none) leave_crowd(channel);
   for (std::uint32_t i = flow.first_link; i < flow.last_link; ++i) {
     LinkState& link = links_[links_of_[i]];
     if (link.binds() && !std::exchange(link.dirty, true)) dirty_links_.push_back(links_of_[i]);
@@ -148,10 +150,109 @@ void SharedLinks::set_rate(std::uint32_t f, double rate, double now_s) {
 }
 
 void SharedLinks::solve_around(std::uint32_t flow, double now_s) {
-  if (!flows_[flow].active || flows_[flow].mark == round_) return;
+  if (!flows_[flow].active || flows_[flow].mark == round_ || join_crowd(flow, now_s)) return;
   collect(flow);
+  for (const std::uint32_t each : component_)
+    if (flows_[each].crowded_on != none) dissolve_crowd(flows_[each].crowded_on, now_s);
   solve();
   for (const std::uint32_t each : component_) set_rate(each, solved_[each], now_s);
+  if (touched_.size() == 1 && component_.size() >= least_crowd) form_crowd(touched_.front(), now_s);
+}
+
+/// The one link that holds the message back, if there is one alone.
+std::uint32_t SharedLinks::only_binding_link(const Flow& flow) const {
+  std::uint32_t only = none;
+  for (std::uint32_t i = flow.first_link; i < flow.last_link; ++i) {
+    if (!links_[links_of_[i]].binds()) continue;
+    if (only != none) return none;
+    only = links_of_[i];
+  }
+  return only;
+}
+
+/// All messages of the link are held back by it alone, each by less than its cap. Then they are a crowd from here on.
+void SharedLinks::form_crowd(std::uint32_t l, double now_s) {
+  LinkState& link = links_[l];
+  double least_cap = std::numeric_limits<double>::infinity();
+  for (const std::uint32_t f : link.flows) least_cap = std::min(least_cap, flows_[f].cap);
+  if (least_cap * static_cast<double>(link.flows.size()) < link.bandwidth) return;
+  if (unused_crowds_.empty()) {
+    unused_crowds_.push_back(static_cast<std::uint32_t>(crowds_.size()));
+    crowds_.emplace_back();
+  }
+  link.crowd = unused_crowds_.back();
+  unused_crowds_.pop_back();
+  Crowd& crowd = crowds_[link.crowd];
+  crowd = {.since_s = now_s, .least_cap = least_cap, .ends = std::move(crowd.ends)};
+  crowd.ends.clear();
+  for (const std::uint32_t f : link.flows) {
+    Flow& flow = flows_[f];
+    flow.left = std::max(flow.left - flow.rate * (now_s - flow.since_s), 0.0);
+    flow.crowded_on = l;
+    crowd.ends.emplace_back(flow.left, f);
+    changes_.push_back({f, std::numeric_limits<double>::infinity()});
+  }
+  std::ranges::make_heap(crowd.ends, std::greater<>{});
+  share_in_crowd(l, now_s);
+}
+
+/// Each goes on by itself: all that it needs is set when it gets its rate.
+void SharedLinks::dissolve_crowd(std::uint32_t l, double now_s) {
+  LinkState& link = links_[l];
+  Crowd& crowd = crowds_[link.crowd];
+  crowd.given += crowd.rate * (now_s - crowd.since_s);
+  for (const auto& [end, f] : crowd.ends) {
+    Flow& flow = flows_[f];
+    flow.left = std::max(end - crowd.given, 0.0);
+    flow.since_s = now_s;
+    flow.rate = 0;
+    flow.crowded_on = none;
+  }
+  unused_crowds_.push_back(std::exchange(link.crowd, none));
+}
+
+/// A message that starts on a crowd's link, and on no other that binds.
+bool SharedLinks::join_crowd(std::uint32_t f, double now_s) {
+  Flow& flow = flows_[f];
+  const std::uint32_t l = flow.crowded_on != none ? none : only_binding_link(flow);
+  if (l == none || links_[l].crowd == none) return false;
+  Crowd& crowd = crowds_[links_[l].crowd];
+  crowd.given += crowd.rate * (now_s - std::exchange(crowd.since_s, now_s));
+  flow.left += crowd.given;
+  flow.crowded_on = l;
+  crowd.least_cap = std::min(crowd.least_cap, flow.cap);
+  crowd.ends.emplace_back(flow.left, f);
+  std::ranges::push_heap(crowd.ends, std::greater<>{});
+  return share_in_crowd(l, now_s);
+}
+
+/// Mostly it is the one that ends next.
+void SharedLinks::leave_crowd(std::uint32_t f) {
+  Crowd& crowd = crowds_[links_[std::exchange(flows_[f].crowded_on, none)].crowd];
+  if (crowd.next == f) crowd.next = none;
+  if (crowd.ends.front().second == f) {
+    std::ranges::pop_heap(crowd.ends, std::greater<>{});
+    crowd.ends.pop_back();
+    return;
+  }
+  std::erase_if(crowd.ends, [&](const auto& end) { return end.second == f; });
+  std::ranges::make_heap(crowd.ends, std::greater<>{});
+}
+
+/// Divides the link anew among its crowd. False where it no longer is one: somebody's cap is less than its share.
+bool SharedLinks::share_in_crowd(std::uint32_t l, double now_s) {
+  LinkState& link = links_[l];
+  Crowd& crowd = crowds_[link.crowd];
+  const double rate = link.bandwidth / static_cast<double>(link.flows.size());
+  if (link.flows.size() < least_crowd / 2 || rate > crowd.least_cap) return false;
+  crowd.given += crowd.rate * (now_s - std::exchange(crowd.since_s, now_s));
+  crowd.rate = rate;
+  const auto [end, next] = crowd.ends.front();
+  if (crowd.next != none && crowd.next != next)
+    changes_.push_back({crowd.next, std::numeric_limits<double>::infinity()});
+  crowd.next = next;
+  changes_.push_back({next, now_s + std::max(end - crowd.given, 0.0) / rate});
+  return true;
 }
 
 const std::vector<SharedLinks::Change>& SharedLinks::settle(double now_s) {
@@ -160,6 +261,10 @@ const std::vector<SharedLinks::Change>& SharedLinks::settle(double now_s) {
   for (const std::uint32_t flow : started_) solve_around(flow, now_s);
   for (const std::uint32_t link : dirty_links_) {
     links_[link].dirty = false;
+    if (links_[link].crowd != none) {
+      if (share_in_crowd(link, now_s)) continue;
+      dissolve_crowd(link, now_s);
+    }
     for (const std::uint32_t flow : links_[link].flows) solve_around(flow, now_s);
   }
   started_.clear();
