@@ -1,19 +1,17 @@
 // fusion-bench simulate: a pipeline of equal stages on sites of up to 64 devices, replayed on SimGrid. Each measurement
 // runs in a fresh child, so that its memory is its own and SimGrid's engine is new.
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
 #include <ctime>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "bench/bench.h"
+#include "bench/child.h"
 #include "bench/heap_engine.h"
+#include "bench/simulate_figures.h"
 #include "bench/synthetic.h"
 #include "core/base/error.h"
 #include "core/report/table.h"
@@ -26,7 +24,7 @@ namespace {
 struct Options {
   std::string engine = "simgrid", order = "1f1b", network = "ideal";
   int devices = 512, micro_batches = 64, repeat = 3;
-  bool json = false;
+  bool json = false, figures = false;
 };
 
 struct Sample {
@@ -34,56 +32,12 @@ struct Sample {
   double num_activities = 0, peak_rss_bytes = 0;
 };
 
-template <class Function>
-double wall_s(Function function) {
-  const auto start = std::chrono::steady_clock::now();
-  function();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 /// Processor time of this process so far: what a busy machine does not stretch.
 double cpu_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-Platform platform_of(int devices) {
-  constexpr int devices_per_site = 64;
-  return make_platform({.num_devices = devices,
-                        .num_sites = std::max(1, devices / devices_per_site),
-                        .nic_latency = Seconds(50e-6),
-                        .uplink_latency = Seconds(5e-3)});
-}
-
-Program program_of(const Platform& platform, const Options& options) {
-  return make_pipeline(platform, {.order = options.order,
-                                  .micro_batches = options.micro_batches,
-                                  .forward = Seconds(0.010),
-                                  .backward = Seconds(0.020),
-                                  .message = Bytes(4 << 20)});
-}
-
-/// Runs `measure` in a forked child and hands its sample over.
-template <class Measure>
-Sample in_child(Measure measure) {
-  std::array<int, 2> ends{};
-  check(pipe(ends.data()) == 0, "pipe");
-  const pid_t child = fork();
-  check(child >= 0, "fork");
-  if (child == 0) {
-    const Sample sample = measure();
-    _exit(write(ends[1], &sample, sizeof sample) == sizeof sample ? 0 : 1);
-  }
-  close(ends[1]);
-  Sample sample;
-  const bool complete = read(ends[0], &sample, sizeof sample) == sizeof sample;
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (!complete || status != 0) throw RuntimeFault("a measurement in a child process failed");
-  return sample;
-}
-
 Sample measure_simulation(const Options& options) {
   const Platform platform = platform_of(options.devices);
-  const Program program = program_of(platform, options);
+  const Program program = pipeline_of(platform, options.order, options.micro_batches);
   Sample sample;
   const double before_s = cpu_s();
   sample.wall_s = wall_s([&] {
@@ -91,17 +45,14 @@ Sample measure_simulation(const Options& options) {
         sim::find_engine(options.engine).simulate(program, platform, options.network, false).iteration.value;
   });
   sample.cpu_s = cpu_s() - before_s;
-  for (const Task& task : program.tasks)  // an Exec per step and a Comm per message; a recv is its send's end
-    if (task.kind != TaskKind::recv) sample.num_activities += task.per_micro_batch ? options.micro_batches : 1;
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  sample.peak_rss_bytes = static_cast<double>(usage.ru_maxrss) * 1024;
+  sample.num_activities = num_activities(program);
+  sample.peak_rss_bytes = peak_rss_bytes();
   return sample;
 }
 
 Sample measure_heap(const Options& options) {
   const Platform platform = platform_of(options.devices);
-  const Program program = program_of(platform, options);
+  const Program program = pipeline_of(platform, options.order, options.micro_batches);
   Sample sample;
   sample.heap_wall_s = wall_s([&] { run_on_heap(program, platform); });
   return sample;
@@ -164,6 +115,7 @@ void print(const Options& options, const Sample& sample) {
 }
 
 void run(const Options& options) {
+  if (options.figures) return print_figures(options.json);
   sim::find_engine(options.engine).require_network(options.network);
   std::vector<Sample> samples;
   for (int i = 0; i < options.repeat; ++i) {
@@ -197,6 +149,7 @@ std::function<void()> add_simulate(CLI::App& app) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_flag("--json", options->json, "JSON instead of a table");
+  app.add_flag("--figures", options->figures, "all figures of the native engine beside their goals; takes a minute");
   app.footer("Example: fusion-bench simulate --devices 4096 --micro-batches 64 --json");
   return [options] { run(*options); };
 }
