@@ -130,7 +130,7 @@ TEST(SharedLinks, CrowdsEndWhenTheTextbookSays) {
     Platform platform = make_platform({.num_devices = num_devices, .num_sites = 1 + round % 2});
     for (Link& link : platform.links) {
       link.bandwidth = BytesPerSecond(round % 3 == 0 ? 1.0 : real(0.5, 1.5));
-      if (random() % 10 == 0) link.bandwidth = BytesPerSecond(0.01);
+      if (random() % 10 == 0) link.bandwidth = BytesPerSecond(0.05);  // binds once few are left
     }
     std::vector<Route> routes;
     std::vector<Start> starts;

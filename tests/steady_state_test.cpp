@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <random>
 
@@ -31,21 +32,21 @@ struct Case {
   Program program;
 };
 
-/// The end of an iteration: an exchange between the first and the last stage, and an update of each, which wait for all
-/// micro-batches.
+/// The end of an iteration: an exchange between the first and the last device, and an update of each, which wait for
+/// all micro-batches.
 void add_ends(Program& program) {
-  const std::size_t num_stages = program.stages.size();
-  const auto backward = [](std::size_t s) { return TaskId(2 * s + 1); };
-  std::vector<std::vector<TaskId>> before(num_stages);
-  for (std::size_t s = 0; s < num_stages; ++s) before[s] = {backward(s)};
-  if (num_stages > 1) {
-    const std::size_t last = num_stages - 1;
-    const auto there = add_message(program, d0, DeviceId(last), Bytes(1'000'000), {backward(0)});
-    const auto back = add_message(program, DeviceId(last), d0, Bytes(1'000'000), {backward(last)});
+  const std::size_t num_devices = program.devices.size();
+  std::vector<std::vector<TaskId>> before(num_devices);
+  for (std::size_t t = 0; t < program.tasks.size(); ++t)
+    if (!is_message(program.tasks[t])) before[program.tasks[t].device.index()] = {TaskId(t)};
+  if (num_devices > 1) {
+    const std::size_t last = num_devices - 1;
+    const auto there = add_message(program, d0, DeviceId(last), Bytes(1'000'000), before[0]);
+    const auto back = add_message(program, DeviceId(last), d0, Bytes(1'000'000), before[last]);
     before[last].push_back(there.recv);
     before[0].push_back(back.recv);
   }
-  for (std::size_t s = 0; s < num_stages; ++s) add_compute(program, DeviceId(s), Seconds(0.01), before[s]);
+  for (std::size_t d = 0; d < num_devices; ++d) add_compute(program, DeviceId(d), Seconds(0.01), before[d]);
 }
 
 /// A pipeline whose stages and links differ in one of several ways.
@@ -61,7 +62,8 @@ Case random_pipeline(Draw& draw, bool shared) {
            {}};
   if (draw.one_in(3))  // asymmetric links
     for (Link& link : run.platform.links) link.bandwidth = link.bandwidth * draw.real(0.1, 1);
-  run.program = make_pipeline(run.platform, {.order = draw.one_in(2) ? "1f1b" : "gpipe",
+  constexpr std::array orders = {"gpipe", "1f1b", "1f1b", "interleaved:2", "interleaved:3", "zb-h1", "zbv"};
+  run.program = make_pipeline(run.platform, {.order = orders[draw.below(orders.size())],
                                              .micro_batches = 100 + static_cast<int>(draw.below(500)),
                                              .forward = Seconds(draw.real(0.01, 0.1)),
                                              .backward = Seconds(draw.real(0.01, 0.1)),

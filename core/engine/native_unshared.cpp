@@ -19,6 +19,9 @@ namespace {
 /// Lists that repeat themselves less often come to their end before sweeps pay.
 constexpr std::uint32_t rounds_worth_sweeping = 96;
 
+/// A sweep keeps the moment after it; those of programs with more tasks than this would fill the memory.
+constexpr std::size_t most_tasks_swept = 100'000;
+
 /// Whether a task that is done for every micro-batch waits for one that is done once.
 bool waits_for_one_step(const Program& program) {
   return std::ranges::any_of(program.tasks, [&](const Task& task) {
@@ -178,7 +181,7 @@ class Walk {
         if (block.rounds > 1) rounds_per_turn_ = std::max(rounds_per_turn_, stride(block));
       }
     }
-    if (!worth) rounds_per_turn_ = 0;
+    if (!worth || program_.tasks.size() > most_tasks_swept) rounds_per_turn_ = 0;
   }
 
   bool begins_round(const Walker& walker) const {
