@@ -158,6 +158,7 @@ bool SteadyState::find_period() {
 /// For how many periods more all goes on as in the last two, the second of which was walked with the growth of the
 /// first beside each time.
 std::uint32_t SteadyState::proven_periods(WalkMoment& now, const Later& later) {
+  if (kept_.size() <= period_) return 0;  // a list has come to another block
   const WalkState tried = change_;
   const double tolerance_s = tolerance_s_;
   if (!measure(period_) || change_.counts != tried.counts || !near(change_.times_s, tried.times_s, tolerance_s) ||
