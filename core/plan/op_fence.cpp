@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/chain_optimal.h"
+#include "core/plan/exact.h"
 #include "core/plan/op_fence_enumerate.h"
 #include "core/plan/op_fence_fleet.h"
 #include "core/plan/op_fence_judge.h"
@@ -27,6 +28,8 @@ constexpr std::size_t work_of_improving = 3'000'000;     ///< steps of the dynam
 constexpr std::size_t work_of_fine_cuts = 40'000'000;
 constexpr std::size_t exact_units = 24;  ///< up to here every trade-off of fill and bottleneck is looked at
 constexpr std::size_t num_finalists = 24;
+constexpr double max_placements_to_bound = 1e6;      ///< of the line, for branch and bound to be tried …
+constexpr std::size_t max_nodes_to_bound = 150'000;  ///< … and the stages it may put on devices
 constexpr std::size_t ops_judged = 60'000;  ///< in all while refining: judging takes time in proportion to the ops
 
 /// Pretended memory, when nothing fits what there is: the line may have overestimated the need.
@@ -63,6 +66,10 @@ class OpFence {
 
   std::vector<Stage> run() {
     judge_baselines();
+    if (is_solved()) {
+      if (!best().fits()) throw Infeasible(complaint());
+      return best().stages;
+    }
     judge_plans_of_other_codecs();
     starts_ = enumerated_orders(
         groups_, std::min(max_all_orders, max_units_of_all_orders / layouts_.front().coarse.line.num_units()));
@@ -90,6 +97,18 @@ class OpFence {
       // No cuts for the devices in file order fit their memory: there is nothing to compare with.
     }
     for (const DeviceGroup& group : groups_) add_single(group.devices.front());
+  }
+
+  /// Small problems are solved outright: where the network branches, or boundaries share links, the best placement may
+  /// be none that a line of units can tell from worse ones.
+  bool is_solved() {
+    const std::size_t num_units = layouts_.front().units.size();
+    if (num_units > max_bounded_units ||
+        num_line_placements(num_units, input_.platform.devices.size()) > max_placements_to_bound)
+      return false;
+    BranchAndBound found = branch_and_bound(input_, best(), max_nodes_to_bound);
+    if (found.best) judged_.push_back(std::move(*found.best));
+    return found.complete;
   }
 
   /// Where the ratio of an edge depends on all the others, a line can only guess it. So placements that were found for

@@ -9,7 +9,8 @@
 //
 // Steps 1 to 4 work on estimates. What they come up with is judged by predict() after the compression in use, together
 // with the placements of the other policies: op-fence is never worse than them by that measure. On few devices every
-// order is tried in place of 1 and 2. The effort is bounded and the result deterministic.
+// order is tried in place of 1 and 2, and small problems are solved outright (exact.h). The effort is bounded and the
+// result deterministic.
 #pragma once
 
 #include <vector>

@@ -15,13 +15,6 @@ constexpr std::size_t near_units = 16;
 
 constexpr double unlimited_relief = 1e6;
 
-/// The codec of every edge, where the compression decides it without looking at the links.
-Codec codec_everywhere(const Compression& compression) {
-  const CompressionRow& row = *compression.row;
-  if (row.reach != Reach::everywhere || (row.takes_ratio && compression.ratio <= 1)) return {};
-  return {row.codec, row.takes_ratio ? compression.ratio : 1};
-}
-
 /// Builds a Line from contributions of units and of ranges of cuts.
 class LineBuilder {
  public:

@@ -5,6 +5,7 @@
 #include "core/base/names.h"
 #include "core/plan/chain_optimal.h"
 #include "core/plan/dt_fm.h"
+#include "core/plan/exact.h"
 #include "core/plan/op_fence.h"
 #include "core/plan/policies_baseline.h"
 
@@ -17,6 +18,7 @@ constexpr std::array rows = {
     PolicyRow{"chain-optimal", "least bottleneck over the cuts, every device used, in file order", chain_optimal},
     PolicyRow{"dt-fm", "DT-FM with one pipeline: shortest path over the devices, as many ops on each", dt_fm},
     PolicyRow{"op-fence", "cuts where the network can bear them; orders devices, may leave some idle", op_fence},
+    PolicyRow{"exact", "the best placement there is, by branch and bound; small problems alone", exact},
     PolicyRow{"random", "random device order and random cuts, from --seed", random_placement},
 };
 
