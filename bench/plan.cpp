@@ -4,6 +4,7 @@
 //            O(P N^2) dynamic programme for the same bottleneck where that ends in reasonable time
 //   louvain  one clustering of a dense graph
 //   gap      excess of op-fence over exhaustive search on small random problems, by predict()
+//   dt-fm    score of op-fence's groups beside that of DT-FM's genetic search, by DT-FM's cost model, on its five cases
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,9 +17,12 @@
 #include "bench/bench.h"
 #include "core/base/error.h"
 #include "core/graph/builder.h"
+#include "core/plan/bounds.h"
 #include "core/plan/chain_optimal.h"
+#include "core/plan/dt_fm.h"
 #include "core/plan/louvain.h"
 #include "core/plan/op_fence.h"
+#include "core/plan/op_fence_groups.h"
 #include "core/plan/op_fence_line.h"
 #include "core/plan/partition.h"
 #include "core/plan/plan.h"
@@ -109,7 +113,7 @@ double textbook_bottleneck(const Line& line, std::size_t num_seats, double s_per
 
 struct Timing {
   std::size_t devices = 0, ops = 0, devices_used = 0;
-  double op_fence_s = 0, chain_optimal_s = 0;
+  double op_fence_s = 0, chain_optimal_s = 0, lower_bound_s = 0;
   std::optional<double> textbook_s, min_bottleneck_s;
 };
 
@@ -125,6 +129,7 @@ Timing time_planning(std::size_t devices, std::size_t ops, const Compression& co
   timing.ops = problem.graph.ops.size() - 1;
   timing.op_fence_s = seconds_of([&] { timing.devices_used = op_fence(input).size(); });
   timing.chain_optimal_s = seconds_of([&] { chain_optimal(input); });
+  timing.lower_bound_s = seconds_of([&] { lower_bound(input); });
 
   // Equal devices and hops, no memory limit: the problem that both can solve.
   constexpr std::size_t largest = 200'000'000;
@@ -163,10 +168,30 @@ double time_louvain() {
   return seconds_of([&] { louvain(weights, 1); });
 }
 
+/// One of DT-FM's published cases, 8 x 8 devices, at its volumes.
+struct Rivalry {
+  std::string platform;
+  DtFmSearch theirs, ours;
+  double theirs_s = 0, ours_s = 0;
+};
+
+Rivalry rivalry_on(const std::string& name) {
+  const Platform platform = load_platform(name);
+  std::vector<DeviceId> devices;
+  for (std::size_t d = 0; d < platform.devices.size(); ++d) devices.emplace_back(d);
+  const DtFmPrices prices = dt_fm_prices(platform, std::move(devices), 8,
+                                         {.data_parallel = Bytes(650'000'000), .pipeline = Bytes(471'000'000)});
+  Rivalry rivalry{name, {}, {}, 0, 0};
+  rivalry.theirs_s = seconds_of([&] { rivalry.theirs = dt_fm_genetic(prices); });
+  rivalry.ours_s = seconds_of([&] { rivalry.ours = op_fence_groups(prices); });
+  return rivalry;
+}
+
 struct Results {
   std::vector<Timing> timings;
   double louvain_s = 0;
   std::vector<std::pair<std::string, Gap>> gaps;
+  std::vector<Rivalry> rivalries;
 };
 
 const std::vector<Size> sizes = {{4, 200}, {8, 200}, {48, 200}, {48, 1000}, {100, 1000}, {1000, 1000}, {1000, 10'000}};
@@ -180,13 +205,15 @@ void print_tables(const Results& results) {
               {"op-fence ms", Align::right},
               {"uses", Align::right},
               {"chain-optimal ms", Align::right},
+              {"lower bound ms", Align::right},
               {"min_bottleneck ms", Align::right},
               {"textbook ms", Align::right},
               {"ratio", Align::right}});
   for (const Timing& t : results.timings)
     time.add({std::to_string(t.devices), std::to_string(t.ops), milliseconds(t.op_fence_s),
-              std::to_string(t.devices_used), milliseconds(t.chain_optimal_s), milliseconds(t.min_bottleneck_s),
-              milliseconds(t.textbook_s), t.textbook_s ? significant(*t.textbook_s / *t.min_bottleneck_s) : ""});
+              std::to_string(t.devices_used), milliseconds(t.chain_optimal_s), milliseconds(t.lower_bound_s),
+              milliseconds(t.min_bottleneck_s), milliseconds(t.textbook_s),
+              t.textbook_s ? significant(*t.textbook_s / *t.min_bottleneck_s) : ""});
   std::cout << time.render(false) << "\nlouvain, " << louvain_nodes
             << " nodes, dense: " << milliseconds(results.louvain_s) << " ms\n\n";
   Table gap({{"gap of op-fence to exhaustive search"},
@@ -198,7 +225,19 @@ void print_tables(const Results& results) {
   for (const auto& [kind, g] : results.gaps)
     gap.add({kind, std::to_string(g.feasible), significant(100 * g.mean()) + " %", significant(100 * g.worst) + " %",
              percent(g.optimal / std::max(1.0, static_cast<double>(g.feasible))), std::to_string(g.missed)});
-  std::cout << gap.render(false);
+  std::cout << gap.render(false) << '\n';
+  Table rivals({{"DT-FM's cost model"},
+                {"dt-fm s", Align::right},
+                {"evaluations", Align::right},
+                {"ms", Align::right},
+                {"op-fence s", Align::right},
+                {"evaluations", Align::right},
+                {"ms", Align::right}});
+  for (const Rivalry& r : results.rivalries)
+    rivals.add({r.platform, significant(r.theirs.score.total().value), std::to_string(r.theirs.num_evaluations),
+                milliseconds(r.theirs_s), significant(r.ours.score.total().value),
+                std::to_string(r.ours.num_evaluations), milliseconds(r.ours_s)});
+  std::cout << rivals.render(false);
 }
 
 void print_json(const Results& results) {
@@ -208,7 +247,8 @@ void print_json(const Results& results) {
                                   {"ops", t.ops},
                                   {"op_fence_s", t.op_fence_s},
                                   {"devices_used", t.devices_used},
-                                  {"chain_optimal_s", t.chain_optimal_s}};
+                                  {"chain_optimal_s", t.chain_optimal_s},
+                                  {"lower_bound_s", t.lower_bound_s}};
     if (t.textbook_s) {
       row["min_bottleneck_s"] = *t.min_bottleneck_s;
       row["textbook_s"] = *t.textbook_s;
@@ -223,6 +263,12 @@ void print_json(const Results& results) {
                            {"worst", g.worst},
                            {"optimal", g.optimal},
                            {"missed", g.missed}});
+  for (const Rivalry& r : results.rivalries)
+    root["dt_fm"].push_back({{"platform", r.platform},
+                             {"dt_fm_score_s", r.theirs.score.total().value},
+                             {"dt_fm_evaluations", r.theirs.num_evaluations},
+                             {"op_fence_score_s", r.ours.score.total().value},
+                             {"op_fence_evaluations", r.ours.num_evaluations}});
   std::cout << root.dump(2) << '\n';
 }
 
@@ -231,7 +277,7 @@ void print_json(const Results& results) {
 std::function<void()> add_plan(CLI::App& app) {
   struct Options {
     bool json = false;
-    int cases = 200;
+    int cases = 250;
     std::string compress = "none";
     std::size_t devices = 0, ops = 0;
   };
@@ -255,6 +301,8 @@ std::function<void()> add_plan(CLI::App& app) {
     for (const Size& size : grid) results.timings.push_back(time_planning(size.devices, size.ops, compression));
     results.louvain_s = time_louvain();
     results.gaps = {{"chains", gap_on(true, options->cases)}, {"branching", gap_on(false, options->cases)}};
+    for (const char* name : {"dtfm-1", "dtfm-2", "dtfm-3", "dtfm-4", "dtfm-5"})
+      results.rivalries.push_back(rivalry_on(name));
     options->json ? print_json(results) : print_tables(results);
   };
 }

@@ -1,4 +1,5 @@
 // fusion-sim plan: which device runs what, and what crosses each cut.
+#include "core/plan/bounds.h"
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"
 #include "core/program/order.h"
@@ -67,17 +68,32 @@ std::string summary(const Schedule& schedule, const Problem& problem) {
          " of " + std::to_string(problem.platform.devices.size()) + " devices; " + pace(schedule, problem, order);
 }
 
+/// How far the plan can be from the best one at most.
+std::string gap_line(const Schedule& schedule, Seconds bound) {
+  return "no placement takes less than " + format(bound) + ": this one is at most " +
+         percent(optimality_gap(schedule.predicted_iteration, bound)) + " above the best";
+}
+
+/// The schedule with two keys more.
+std::string to_json(std::string schedule_text, const Schedule& schedule, Seconds bound) {
+  const auto number = [](double value) { return nlohmann::json(value).dump(); };
+  schedule_text.insert(schedule_text.rfind("\n}"), ",\n  \"lower_bound_s\": " + number(bound.value) + ",\n  \"gap\": " +
+                                                       number(optimality_gap(schedule.predicted_iteration, bound)));
+  return schedule_text;
+}
+
 void make_plan(const Options& options) {
   const RunConfig config = options.run.resolve();
   cli::require_writable({options.to, config_beside(options.to)});
   const Problem problem = load_problem(config);
   const Schedule schedule = make_schedule(config, problem);
   const std::string text = write_schedule(schedule, problem.graph, problem.platform);
+  const Seconds bound = lower_bound(problem, schedule);
   if (options.output.json) {
-    std::puts(text.c_str());
+    std::puts(to_json(text, schedule, bound).c_str());
   } else {
     print(stage_table(schedule, problem));
-    std::printf("\n%s\n", summary(schedule, problem).c_str());
+    std::printf("\n%s\n%s\n", summary(schedule, problem).c_str(), gap_line(schedule, bound).c_str());
   }
   cli::write(options.output,
              {{options.to, [&] { return text; }, "replay it with: fusion-sim simulate --plan " + options.to}});

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/bounds.h"
 #include "sim/cli.h"
 #include "sim/engines.h"
 #include "sim/progress.h"
@@ -52,6 +53,7 @@ Table table_of(const Ranking& ranking) {
                {"policy"},
                {"compression"},
                {"predicted", Align::right},
+               {"gap below", Align::right},
                {"simulated", Align::right},
                {"samples/s", Align::right},
                {"speed-up", Align::right},
@@ -61,7 +63,7 @@ Table table_of(const Ranking& ranking) {
   std::size_t place = 0;
   for (const RankRow& row : ranking.rows) {
     if (!row.report) {
-      table.add({"-", row.policy, row.compress, "-", "infeasible", "-", "-", "-", "-", "-"}, Emphasis::faint);
+      table.add({"-", row.policy, row.compress, "-", "-", "infeasible", "-", "-", "-", "-", "-"}, Emphasis::faint);
       continue;
     }
     const Report& report = *row.report;
@@ -71,8 +73,8 @@ Table table_of(const Ranking& ranking) {
     for (const LinkReport& link : report.links) bytes += link.bytes;
     const bool is_baseline = row.policy + ", " + row.compress == ranking.baseline;
     table.add({std::to_string(++place), row.policy, row.compress, format(report.info.predicted_iteration),
-               format(report.iteration), significant(samples_per_second(report)),
-               significant(row.speedup) + "x" + (is_baseline ? " (base)" : ""),
+               percent(optimality_gap(report.info.predicted_iteration, row.lower_bound)), format(report.iteration),
+               significant(samples_per_second(report)), significant(row.speedup) + "x" + (is_baseline ? " (base)" : ""),
                std::to_string(report.devices.size()) + "/" + std::to_string(report.info.devices_available),
                percent(bubble / static_cast<double>(report.devices.size())), format(bytes)},
               place == 1 ? Emphasis::strong : Emphasis::none);
@@ -89,6 +91,8 @@ nlohmann::ordered_json to_json(const Ranking& ranking) {
     }
     auto json = nlohmann::ordered_json::parse(write_report(*row.report));
     json["speedup"] = row.speedup;
+    json["lower_bound_s"] = row.lower_bound.value;
+    json["gap"] = optimality_gap(row.report->info.predicted_iteration, row.lower_bound);
     list.push_back(std::move(json));
   }
   return list;

@@ -1,6 +1,7 @@
 // fusion-sim: plan, simulate and compare the training of one network on geo-distributed GPUs.
 #include "core/cli/program.h"
 #include "sim/cli.h"
+#include "sim/cli_auto.h"
 
 int main(int argc, char** argv) {
   using namespace fusion::sim;
@@ -13,8 +14,8 @@ int main(int argc, char** argv) {
           "  fusion-sim plan --model gpt2 --platform testbed-3 -o s.json  the best placement, written down\n"
           "  fusion-sim simulate --plan s.json --timeline t.json          replay it; open t.json in Perfetto\n"
           "Exit codes: 0 done, 2 usage, 3 bad input, 4 infeasible, 5 runtime fault.",
-      .commands = {declare_rank, declare_sweep, declare_plan, declare_simulate, declare_estimate, declare_compare,
-                   declare_platform, declare_lists},
+      .commands = {declare_rank, declare_sweep, declare_plan, declare_auto, declare_simulate, declare_estimate,
+                   declare_compare, declare_platform, declare_lists},
       .refuse = {},
       .end = {}};
   return fusion::cli::run_program(program, argc, argv);

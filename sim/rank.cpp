@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "core/plan/bounds.h"
 #include "core/program/lower.h"
 #include "sim/engines.h"
 
@@ -11,12 +12,13 @@ namespace {
 
 RankRow ranked(const RankRequest& request, const Problem& problem, const std::string& policy,
                const std::string& compress) {
-  RankRow row{policy, compress, {}, {}, {}, 0};
+  RankRow row{policy, compress, {}, {}, {}, 0, {}};
   RunConfig config = request.config;
   config.policy = policy;
   config.compress = compress;
   try {
     row.schedule = make_schedule(config, problem);
+    row.lower_bound = lower_bound(problem, row.schedule);
     const Program program = lower(row.schedule, problem.graph, problem.costs, problem.platform);
     validate(program, problem.platform, Sends::buffered, policy);
     row.report = find_engine(request.engine).simulate_again(program, problem.platform, request.network);

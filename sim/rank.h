@@ -17,6 +17,7 @@ struct RankRow {
   std::string failure;           ///< why
   Schedule schedule;             ///< empty where infeasible
   double speedup = 0;            ///< iteration of the baseline over this one's
+  Seconds lower_bound{};         ///< of what any placement takes by prediction, under this compression
 };
 
 struct Ranking {

@@ -75,19 +75,4 @@ std::string to_string(const Compression& compression) {
   return compression.row->takes_ratio ? name + ":" + format_ratio(compression.ratio) : name;
 }
 
-Codec codec_everywhere(const Compression& compression) {
-  const CompressionRow& row = *compression.row;
-  if (row.reach != Reach::everywhere || (row.takes_ratio && compression.ratio <= 1)) return {};
-  return {row.codec, row.takes_ratio ? compression.ratio : 1};
-}
-
-Bytes least_wire_bytes(const Tensor& tensor, const Compression& compression) {
-  const Bytes dense = bytes_of(tensor);
-  if (tensor.dtype == DType::int64) return dense;
-  if (compression.row->reach == Reach::everywhere) return wire_bytes(tensor, codec_everywhere(compression));
-  const double ratio = compression.row->reach == Reach::by_link ? compression.ratio : static_cast<double>(dense.value);
-  const Bytes limit(static_cast<std::int64_t>(static_cast<double>(dense.value) / ratio));
-  return std::min(dense, wire_bytes(tensor, topk_within(tensor, limit)));
-}
-
 }  // namespace fusion

@@ -50,10 +50,4 @@ std::span<const CompressionRow> compression_table();
 Compression parse_compression(std::string_view);
 std::string to_string(const Compression&);
 
-/// The codec of every edge, where the compression decides it without looking at the links; `none` elsewhere.
-Codec codec_everywhere(const Compression&);
-
-/// The least that a message of this tensor may take on the wire under a compression, whatever the placement.
-Bytes least_wire_bytes(const Tensor&, const Compression&);
-
 }  // namespace fusion

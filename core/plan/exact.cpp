@@ -310,7 +310,7 @@ class Search {
   const PolicyInput& input_;
   std::vector<Unit> units_;
   Numbers n_;
-  const OrderRow& order_;
+  Order order_;
   std::vector<DeviceGroup> groups_;
   Units all_ = 0;
   std::vector<Decided> stages_;

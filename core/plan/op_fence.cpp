@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/plan/chain_optimal.h"
+#include "core/plan/dt_fm.h"
 #include "core/plan/exact.h"
 #include "core/plan/op_fence_enumerate.h"
 #include "core/plan/op_fence_fleet.h"
@@ -28,6 +29,7 @@ constexpr std::size_t work_of_improving = 3'000'000;     ///< steps of the dynam
 constexpr std::size_t work_of_fine_cuts = 40'000'000;
 constexpr std::size_t exact_units = 24;  ///< up to here every trade-off of fill and bottleneck is looked at
 constexpr std::size_t num_finalists = 24;
+constexpr std::size_t max_devices_of_dt_fm = 256;    ///< it prices every pair of devices
 constexpr double max_placements_to_bound = 1e6;      ///< of the line, for branch and bound to be tried …
 constexpr std::size_t max_nodes_to_bound = 150'000;  ///< … and the stages it may put on devices
 constexpr std::size_t ops_judged = 60'000;  ///< in all while refining: judging takes time in proportion to the ops
@@ -91,6 +93,7 @@ class OpFence {
   void judge_baselines() {
     for (const auto place : {equal_number, equal_compute, random_placement})
       judged_.push_back(judge(input_, place(input_)));
+    if (input_.platform.devices.size() <= max_devices_of_dt_fm) judged_.push_back(judge(input_, dt_fm(input_)));
     try {
       judged_.push_back(judge(input_, chain_optimal(input_)));
     } catch (const Infeasible&) {

@@ -160,6 +160,21 @@ std::vector<std::size_t> unit_of_ops(const Graph& graph, std::span<const Unit> u
 
 Line lay_out(const PolicyInput& input, std::span<const Unit> units) { return LineBuilder(input, units).build(); }
 
+Codec codec_everywhere(const Compression& compression) {
+  const CompressionRow& row = *compression.row;
+  if (row.reach != Reach::everywhere || (row.takes_ratio && compression.ratio <= 1)) return {};
+  return {row.codec, row.takes_ratio ? compression.ratio : 1};
+}
+
+Bytes least_wire_bytes(const Tensor& tensor, const Compression& compression) {
+  const Bytes dense = bytes_of(tensor);
+  if (tensor.dtype == DType::int64) return dense;
+  if (compression.row->reach == Reach::everywhere) return wire_bytes(tensor, codec_everywhere(compression));
+  const double ratio = compression.row->reach == Reach::by_link ? compression.ratio : static_cast<double>(dense.value);
+  const Bytes limit(static_cast<std::int64_t>(static_cast<double>(dense.value) / ratio));
+  return std::min(dense, wire_bytes(tensor, topk_within(tensor, limit)));
+}
+
 CutPricing pricing_of(const Compression& compression) {
   switch (compression.row->reach) {
     case Reach::everywhere:

@@ -25,6 +25,12 @@ std::vector<std::size_t> unit_of_ops(const Graph&, std::span<const Unit>);
 /// Costs of `units` in their order, with a speed class per GPU type of the platform (GpuId).
 Line lay_out(const PolicyInput&, std::span<const Unit> units);
 
+/// The codec of every edge, where the compression decides it without looking at the links; `none` elsewhere.
+Codec codec_everywhere(const Compression&);
+
+/// The least that a message of this tensor may take on the wire under a compression, whatever the placement.
+Bytes least_wire_bytes(const Tensor&, const Compression&);
+
 /// How far the compression in use can shrink a cut that asks for it.
 CutPricing pricing_of(const Compression&);
 

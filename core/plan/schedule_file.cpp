@@ -189,6 +189,8 @@ void read_request(Schedule& schedule, const JsonObject& root) {
   schedule.model_options.dtype = compute_dtype(schedule.training.precision);
   schedule.seed = static_cast<std::uint64_t>(root.integer("seed", 0, largest));
   schedule.predicted_iteration = Seconds(root.real("predicted_iteration_s"));
+  for (const char* key : {"lower_bound_s", "gap"})  // what `plan --json` says besides
+    if (root.has(key)) root.real(key);
   if (schedule.predicted_iteration < Seconds(0))
     throw root.error("predicted_iteration_s", format_ratio(schedule.predicted_iteration.value) + " is negative");
 }
