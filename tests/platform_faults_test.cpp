@@ -42,6 +42,12 @@ TEST_F(PlatformFile, EveryOneLineFaultNamesItsPlace) {
       {a, "2 ms", "nan ms", {":6: site.uplink.latency: ", "not finite"}},
       {a, "2 ms", "2", {":6: site.uplink.latency: ", "has no unit"}},
       {a, "2 ms", "1e300 s", {":6: site.uplink.latency: ", "out of range"}},
+      {a, "2 ms", "0 ms", {":6: site.uplink.latency: \"0 ms\" must be above zero", "or \"none\""}},
+      {a, "2 ms", "0 s", {":6: site.uplink.latency: \"0 s\" must be above zero"}},
+      {a, "\"2 ms\"", "0", {":6: site.uplink.latency: ", "has no unit"}},
+      {a, "2 ms", "nothing", {":6: site.uplink.latency: ", "is not a number with a unit"}},
+      {m, "0.1, 60", "0.1, 0", {":19: matrix.latency_ms: E>W: \"0 ms\" must be above zero"}},
+      {m, "0.1, 60", "0, 60", {":19: matrix.latency_ms: E>E: \"0 ms\" must be above zero"}},
       {m, "0.15", "0", {":18: matrix.bandwidth_gbps: E>W: \"0 Gbps\" must be above zero"}},
       {m, "0.15", "-1", {":18: matrix.bandwidth_gbps: E>W: \"-1 Gbps\" is negative"}},
       {m, "0.15", "nan", {":18: matrix.bandwidth_gbps: \"nan\" is not finite"}},
@@ -88,6 +94,11 @@ TEST_F(PlatformFile, EveryOneLineFaultNamesItsPlace) {
        "level = \"site\"",
        "level = \"sites\"",
        {":16: matrix.level: \"sites\" is not known; did you mean \"site\""}},
+      {m, "level = \"site\"", "level = \"region\"", {":16: matrix.level: ", "site \"E\" has no region"}},
+      {a, "name = \"A\"", "name = \"A\"\nregion = \"R\"", {":5: site.region: means nothing here"}},
+      {m, "name = \"E\"", "name = \"E\"\ncount = 0", {":4: site.count: 0 is out of range"}},
+      {m, "name = \"E\"", "name = \"E\"\ncount = 600000", {"makes more than 1000000 devices"}},
+      {m, "name = \"E\"", "name = \"E\"\ncount = 2", {"matrix.bandwidth_gbps: is 2 x 2; the platform needs 3 x 3"}},
       {m, "level = \"site\"", "", {":15: matrix.level: is missing"}},
       {m, "level = \"site\"", "level = \"host\"", {":18: matrix.bandwidth_gbps: is 2 x 2; the platform needs 3 x 3"}},
       {m, "[1.17, 20]", "[1.17]", {":18: matrix.bandwidth_gbps: has rows of 2 and of 1"}},
@@ -154,7 +165,7 @@ TEST_F(PlatformFile, ADiagonalOfZerosNeedsAnotherWayInside) {
 TEST_F(PlatformFile, ABusBesideAHostDiagonalIsRefused) {
   const std::string hosts =
       "name = \"m\"\n[[site]]\nname = \"s\"\n[[site.host]]\nname = \"h\"\ngpu = \"T4\"\ngpus = 2\n"
-      "bus = {bandwidth = \"1 Gbps\", latency = \"0 s\"}\n"
+      "bus = {bandwidth = \"1 Gbps\", latency = \"1 us\"}\n"
       "[matrix]\nlevel = \"host\"\nbandwidth_mbps = [[900]]\nlatency_us = [[1]]\n";
   EXPECT_THAT(fault(hosts), HasSubstr(":8: site.host.bus: serves the same pairs as the diagonal"));
   EXPECT_THAT(fault(mutate(hosts, "level = \"host\"", "level = \"device\"\ndiagonal = true")),

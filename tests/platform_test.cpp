@@ -125,6 +125,85 @@ TEST_F(PlatformFile, MatricesOfHostsAndOfDevices) {
   EXPECT_DOUBLE_EQ(route(devices, DeviceId(1), DeviceId(2)).bandwidth.value, 5 * mbps);
 }
 
+constexpr const char* regions = R"(name = "r"
+[[site]]
+name = "x."
+count = 3
+region = "East"
+uplink = {bandwidth = "100 Mbps", latency = "2 ms"}
+downlink = {bandwidth = "300 Mbps", latency = "3 ms"}
+network = {bandwidth = "10 Gbps", latency = "0.2 ms"}
+[[site.host]]
+name = "x."
+count = 2
+gpu = "T4"
+gpus = 2
+bus = {bandwidth = "100 Gbps", latency = "10 us"}
+[[site]]
+name = "y"
+region = "West"
+[[site.host]]
+name = "y"
+gpu = "A40"
+[matrix]
+level = "region"
+names = ["East", "West"]
+bandwidth_gbps = [[2, 0.5], [0.4, 3]]
+latency_ms = [[5, 60], [70, 6]]
+)";
+
+// A site with a count stands for many; an entry of regions joins sites, of one region or of two, and nothing inside
+// one.
+TEST_F(PlatformFile, SitesAreCountedAndLieInRegions) {
+  const Platform p = load(regions);
+  EXPECT_EQ(p.sites.size(), 4u);
+  EXPECT_EQ(p.sites[2].name, "x.2");
+  EXPECT_EQ(p.hosts[3].name, "x.1.1");
+  EXPECT_EQ(p.devices.size(), 13u);
+  EXPECT_EQ(p.regions, (std::vector<std::string>{"East", "West"}));
+  const auto at = [&](const char* from, const char* to) { return route(p, find(p, from), find(p, to)); };
+  EXPECT_THAT(names(p, at("x.0.0.gpu0", "x.0.0.gpu1")), ElementsAre("x.0.0.gpu0.bus.out", "x.0.0.gpu1.bus.in"));
+  EXPECT_THAT(names(p, at("x.0.0.gpu0", "x.0.1.gpu1")),
+              ElementsAre("x.0.0.gpu0.bus.out", "x.0.0.nic.out", "x.0.1.nic.in", "x.0.1.gpu1.bus.in"));
+  const Route near = at("x.0.0.gpu0", "x.2.1.gpu1");
+  EXPECT_THAT(names(p, near), ElementsAre("x.0.0.gpu0.bus.out", "x.0.0.nic.out", "x.0.uplink", "East>East",
+                                          "x.2.downlink", "x.2.1.nic.in", "x.2.1.gpu1.bus.in"));
+  EXPECT_DOUBLE_EQ(near.latency.value, 10e-6 + 0.2e-3 + 2e-3 + 5e-3 + 3e-3);
+  EXPECT_THAT(names(p, at("y", "x.2.0.gpu0")),
+              ElementsAre("West>East", "x.2.downlink", "x.2.0.nic.in", "x.2.0.gpu0.bus.in"));
+  EXPECT_DOUBLE_EQ(at("y", "x.2.0.gpu0").bandwidth.value, 300 * mbps);
+  EXPECT_DOUBLE_EQ(at("x.2.0.gpu0", "y").bandwidth.value, 100 * mbps);
+}
+
+TEST_F(PlatformFile, FirstDevicesKeepTheRegionsThatAreLeft) {
+  const Platform whole = load(regions), part = first_devices(whole, 8);  // two sites of East
+  EXPECT_EQ(part.regions, std::vector<std::string>{"East"});
+  EXPECT_EQ(part.matrix->entries.size(), 1u);
+  EXPECT_EQ(names(part, route(part, DeviceId(0), DeviceId(7))), names(whole, route(whole, DeviceId(0), DeviceId(7))));
+  EXPECT_EQ(first_devices(whole, 13), whole);
+}
+
+TEST_F(PlatformFile, WithoutADiagonalOfRegionsUplinksJoinTheirSites) {
+  std::string text = regions;
+  text.replace(text.find("names ="), 0, "diagonal = false\n");
+  text.replace(text.find("[[2, 0.5]"), 9, "[[0, 0.5]");
+  text.replace(text.find("0.4, 3]"), 7, "0.4, 0]");
+  text.replace(text.find("[[5, 60], [70, 6]]"), 18, "[[0, 60], [70, 0]]");
+  const Platform p = load(text);
+  EXPECT_THAT(names(p, route(p, find(p, "x.0.0.gpu0"), find(p, "x.1.0.gpu0"))),
+              testing::IsSupersetOf({"x.0.uplink", "x.1.downlink"}));
+  text.erase(text.find("uplink ="), text.find("network =") - text.find("uplink ="));
+  EXPECT_THAT(fault(text), HasSubstr(":2: site.uplink: is missing; without uplink and downlink nothing joins site"));
+}
+
+TEST_F(PlatformFile, ALatencyOfNoneIsSaid) {
+  std::string text = two_sites;
+  text.replace(text.find("\"10 us\""), 7, "\"none\"");
+  const Platform p = load(text);
+  EXPECT_EQ(route(p, DeviceId(0), DeviceId(1)).latency, Seconds(0));
+  EXPECT_EQ(route(load_platform("dtfm-1"), DeviceId(0), DeviceId(63)).latency, Seconds(0));
+}
+
 TEST_F(PlatformFile, LocalGpuTypesExtendAndOverrideTheCatalogue) {
   const std::string gpu = R"(name = "x"
 [[gpu]]
@@ -182,7 +261,7 @@ TEST(Gpu, CatalogueEntriesAreFoundByName) {
 std::string random_platform(std::mt19937_64& random) {
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
   const auto link = [&] {
-    return "{bandwidth = \"" + std::to_string(draw(1, 1000)) + " Mbps\", latency = \"" + std::to_string(draw(0, 90)) +
+    return "{bandwidth = \"" + std::to_string(draw(1, 1000)) + " Mbps\", latency = \"" + std::to_string(draw(1, 90)) +
            " ms\", shared = " + (draw(0, 1) ? "true" : "false") + "}\n";
   };
   const int num_sites = draw(1, 4);
@@ -206,7 +285,7 @@ std::string random_platform(std::mt19937_64& random) {
     }
     return all + "]\n";
   };
-  return text + "[matrix]\nlevel = \"site\"\nbandwidth_mbps = " + rows(1, 1000) + "latency_ms = " + rows(0, 90);
+  return text + "[matrix]\nlevel = \"site\"\nbandwidth_mbps = " + rows(1, 1000) + "latency_ms = " + rows(1, 90);
 }
 
 TEST_F(PlatformFile, RoutesAddLatenciesAndTakeTheNarrowestLink) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <random>
 
 #include "core/base/error.h"
 
@@ -86,10 +87,12 @@ fs::path target_of(const fs::path& path) {
   return target;
 }
 
-/// A name beside the target, which goes unless it is renamed.
+/// A name beside the target, which goes unless it is renamed; no other process has it, on this machine or on one that
+/// shares the folder.
 class Temporary {
  public:
-  explicit Temporary(const fs::path& target) : path_(target.string() + ".tmp" + std::to_string(::getpid())) {}
+  explicit Temporary(const fs::path& target)
+      : path_(target.string() + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(std::random_device{}())) {}
   Temporary(const Temporary&) = delete;
   Temporary& operator=(const Temporary&) = delete;
   ~Temporary() { ::unlink(path_.c_str()); }

@@ -21,6 +21,7 @@ using OpId = Id<struct OpTag>;                ///< Graph::ops
 using TensorId = Id<struct TensorTag>;        ///< Graph::tensors
 using ParameterId = Id<struct ParameterTag>;  ///< Graph::parameters
 using GpuId = Id<struct GpuTag>;              ///< Platform::gpus
+using RegionId = Id<struct RegionTag>;        ///< Platform::regions
 using SiteId = Id<struct SiteTag>;            ///< Platform::sites
 using HostId = Id<struct HostTag>;            ///< Platform::hosts
 using DeviceId = Id<struct DeviceTag>;        ///< Platform::devices

@@ -100,10 +100,13 @@ struct TomlTable::Node {
     return path.empty() ? std::string(key) : path + "." + std::string(key);
   }
 
+  int line(std::string_view key) const {
+    const auto found = table->find(key);
+    return line_of(found != table->end() ? found->first.source() : table->source());
+  }
+
   InputError error(std::string_view key, std::string_view message) const {
-    int line = line_of(table->source());
-    if (const auto found = table->find(key); found != table->end()) line = line_of(found->first.source());
-    return InputError(document->file, qualified(key), message, line);
+    return InputError(document->file, qualified(key), message, line(key));
   }
 
   /// Keys in file order.
@@ -237,6 +240,16 @@ std::vector<std::vector<double>> TomlTable::matrix(std::string_view key) const {
 
 BytesPerSecond TomlTable::bandwidth(std::string_view key) const { return node_->quantity(key, parse_bandwidth); }
 Seconds TomlTable::seconds(std::string_view key) const { return node_->quantity(key, parse_seconds); }
+Seconds TomlTable::latency(std::string_view key) const {
+  return node_->quantity(key, [](const std::string& text) {
+    if (text == "none") return Seconds(0);
+    try {
+      return parse_latency(text);
+    } catch (const std::invalid_argument& reason) {
+      throw std::invalid_argument(std::string(reason.what()) + ", or \"none\"");
+    }
+  });
+}
 Bytes TomlTable::bytes(std::string_view key) const { return node_->quantity(key, parse_bytes); }
 FlopsPerSecond TomlTable::flops_per_second(std::string_view key) const {
   return node_->quantity(key, parse_flops_per_second);
@@ -274,6 +287,8 @@ void TomlTable::reject_unknown() const {
 InputError TomlTable::error(std::string_view key, std::string_view message) const { return node_->error(key, message); }
 
 const std::string& TomlTable::file() const { return node_->document->file; }
+
+std::string TomlTable::place(std::string_view key) const { return file() + ":" + std::to_string(node_->line(key)); }
 
 TomlTable load_toml(const std::filesystem::path& path) {
   auto document = std::make_shared<Document>();

@@ -32,6 +32,7 @@ class TomlTable {
   // Quantities: a string with its unit. A bare number is an error that shows a right example.
   BytesPerSecond bandwidth(std::string_view key) const;
   Seconds seconds(std::string_view key) const;
+  Seconds latency(std::string_view key) const;  ///< above 0, or "none" for 0: data sets that leave it out say so
   Bytes bytes(std::string_view key) const;
   FlopsPerSecond flops_per_second(std::string_view key) const;
 
@@ -46,6 +47,7 @@ class TomlTable {
   /// An InputError at this table's `key`, for what only the caller can judge.
   InputError error(std::string_view key, std::string_view message) const;
   const std::string& file() const;
+  std::string place(std::string_view key) const;  ///< "file:line" of a key, for messages that come later
 
  private:
   friend TomlTable load_toml(const std::filesystem::path&);

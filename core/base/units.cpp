@@ -83,6 +83,7 @@ struct Measure {
 
 constexpr Measure bandwidth_measure = {bandwidth_units, 1.0 / 8, 1e18 / 8, "1 bps to 1e6 Tbps", "100 Mbps"};
 constexpr Measure time_measure = {time_units, 1e-15, 1e9, "1e-6 ns to 1e9 s", "50 ms", true};
+constexpr Measure latency_measure = {time_units, 1e-15, 1e9, "1e-6 ns to 1e9 s", "50 ms"};
 constexpr Measure size_measure = {size_units, 1, 9e18, "1 B to 9e6 TB", "24 GiB"};  // below 2^63, the range of Bytes
 constexpr Measure speed_measure = {speed_units, 1, 1e21, "1 FLOP/s to 1e6 PFLOP/s", "82.6 TFLOP/s", false, true};
 
@@ -141,6 +142,8 @@ BytesPerSecond parse_bandwidth(std::string_view text) { return BytesPerSecond(pa
 
 Seconds parse_seconds(std::string_view text) { return Seconds(parse(text, time_measure)); }
 
+Seconds parse_latency(std::string_view text) { return Seconds(parse(text, latency_measure)); }
+
 Bytes parse_bytes(std::string_view text) {
   return Bytes(static_cast<std::int64_t>(std::llround(parse(text, size_measure))));
 }
@@ -153,6 +156,10 @@ BytesPerSecond to_bandwidth(double number, std::string_view unit) {
 
 Seconds to_seconds(double number, std::string_view unit) {
   return Seconds(convert(number, unit, written(number, unit), time_measure));
+}
+
+Seconds to_latency(double number, std::string_view unit) {
+  return Seconds(convert(number, unit, written(number, unit), latency_measure));
 }
 
 std::string format(BytesPerSecond rate) {

@@ -48,15 +48,18 @@ constexpr Seconds operator/(Flops f, FlopsPerSecond r) { return Seconds(f.value 
 
 /// The parsers throw std::invalid_argument whose text says what is wrong and shows a right example; callers that
 /// know the file and key turn it into an InputError. They accept plausible values only: 1 bps to 1e6 Tbps, 0 or
-/// 1e-6 ns to 1e9 s, 1 B to 9e6 TB, 1 FLOP/s to 1e6 PFLOP/s.
+/// 1e-6 ns to 1e9 s, 1 B to 9e6 TB, 1 FLOP/s to 1e6 PFLOP/s. A latency is a time above 0: a link without one is more
+/// often a mistake than a fact.
 BytesPerSecond parse_bandwidth(std::string_view text);
 Seconds parse_seconds(std::string_view text);
+Seconds parse_latency(std::string_view text);
 Bytes parse_bytes(std::string_view text);
 FlopsPerSecond parse_flops_per_second(std::string_view text);
 
 /// The same for a number whose unit stands elsewhere, in a key or a column: to_bandwidth(1.5, "Gbps").
 BytesPerSecond to_bandwidth(double number, std::string_view unit);
 Seconds to_seconds(double number, std::string_view unit);
+Seconds to_latency(double number, std::string_view unit);
 
 /// Short human forms, three significant digits: "8 Mbps", "1.25 ms", "3.2 GiB", "82.6 TFLOP/s", "875 GFLOP".
 std::string format(BytesPerSecond);

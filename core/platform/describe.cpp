@@ -48,6 +48,8 @@ bool diagonal_is_used(const Platform& platform, std::size_t group) {
   switch (platform.matrix->level) {
     case LinkMatrix::Level::device:
       return false;
+    case LinkMatrix::Level::region:
+      return std::ranges::count(platform.sites, std::optional(RegionId(group)), &Site::region) > 1;
     case LinkMatrix::Level::host:
       return has_pair_without_bus(platform.hosts[group]);
     case LinkMatrix::Level::site:

@@ -75,7 +75,7 @@ void drop_unused_gpus(Platform& platform) {
   for (Device& device : platform.devices) device.gpu = gpus(device.gpu);
 }
 
-void drop_empty_hosts_and_sites(Platform& platform) {
+void drop_empty_places(Platform& platform) {
   Renumbering<HostId> hosts(platform.hosts.size());
   Renumbering<SiteId> sites(platform.sites.size());
   for (const Device& device : platform.devices) {
@@ -86,6 +86,12 @@ void drop_empty_hosts_and_sites(Platform& platform) {
   platform.hosts = hosts.finish(platform.hosts);
   platform.sites = sites.finish(platform.sites);
   for (Device& device : platform.devices) device.host = hosts(device.host);
+  Renumbering<RegionId> regions(platform.regions.size());
+  for (const Site& site : platform.sites)
+    if (site.region) regions.keep(*site.region);
+  platform.regions = regions.finish(platform.regions);
+  for (Site& site : platform.sites)
+    if (site.region) site.region = regions(*site.region);
   for (Host& host : platform.hosts) host.site = sites(host.site);
   for (Site& site : platform.sites)
     for (HostId& host : site.hosts) host = hosts(host);
@@ -118,7 +124,7 @@ Platform first_devices(const Platform& platform, std::size_t n) {
   Platform smaller = platform;
   drop_other_devices(smaller, n);
   drop_unused_gpus(smaller);
-  drop_empty_hosts_and_sites(smaller);
+  drop_empty_places(smaller);
   drop_unused_links(smaller);
   return smaller;
 }

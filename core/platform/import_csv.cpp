@@ -78,7 +78,7 @@ class CsvReader {
     return {std::string(cells[0]),
             std::string(cells[1]),
             quantity(2, cells[2], parse_bandwidth),
-            quantity(3, cells[3], parse_seconds),
+            quantity(3, cells[3], parse_latency),
             file_,
             line_};
   }

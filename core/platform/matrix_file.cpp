@@ -1,5 +1,6 @@
 #include "core/platform/matrix_file.h"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 
@@ -18,8 +19,9 @@ constexpr std::array bandwidth_keys = {KeyUnit{"bandwidth_gbps", "Gbps"}, KeyUni
 constexpr std::array latency_keys = {KeyUnit{"latency_ms", "ms"}, KeyUnit{"latency_us", "us"}};
 
 Level read_level(const TomlTable& table) {
-  constexpr std::array<std::string_view, 3> names = {"site", "host", "device"};
+  constexpr std::array<std::string_view, 4> names = {"region", "site", "host", "device"};
   const std::string name = table.string("level");
+  if (name == "region") return Level::region;
   if (name == "site") return Level::site;
   if (name == "host") return Level::host;
   if (name == "device") return Level::device;
@@ -70,6 +72,13 @@ void check_size(const TomlTable& table, std::string_view key, const Rows& rows, 
                              "; the platform needs " + std::to_string(n) + " x " + std::to_string(n));
 }
 
+/// Regions are there for their matrix: either both or none.
+void check_regions(const TomlTable& table, const Platform& platform, Level level) {
+  const auto lacks = std::ranges::find_if(platform.sites, [](const Site& each) { return !each.region; });
+  if (level == Level::region && lacks != platform.sites.end())
+    throw table.error("level", "is \"region\", but site " + in_quotes(lacks->name) + " has no region");
+}
+
 /// Where the file names the rows, they are the groups in their order.
 void check_names(const TomlTable& table, const Platform& platform, Level level) {
   if (!table.has("names")) return;
@@ -83,7 +92,7 @@ void check_names(const TomlTable& table, const Platform& platform, Level level) 
                                      in_quotes(group_name(platform, level, i)));
 }
 
-/// Converts one entry; `convert` is to_bandwidth or to_seconds.
+/// Converts one entry; `convert` is to_bandwidth or to_latency.
 template <class Convert>
 auto entry(const TomlTable& table, KeyUnit key, double value, const std::string& pair, Convert convert) {
   try {
@@ -106,6 +115,7 @@ void check_unused(const TomlTable& table, const MatrixFile& file, std::size_t i,
 
 void read_matrix(const TomlTable& table, Platform& platform) {
   const MatrixFile file = read_file(table);
+  check_regions(table, platform, file.level);
   const std::size_t n = num_groups(platform, file.level);
   check_size(table, file.bandwidth_key.key, file.bandwidth, n);
   check_size(table, file.latency_key.key, file.latency, n);
@@ -121,7 +131,7 @@ void read_matrix(const TomlTable& table, Platform& platform) {
       }
       matrix.entries.push_back(LinkId(platform.links.size()));
       platform.links.push_back({pair, entry(table, file.bandwidth_key, file.bandwidth[from][to], pair, to_bandwidth),
-                                entry(table, file.latency_key, file.latency[from][to], pair, to_seconds), file.shared});
+                                entry(table, file.latency_key, file.latency[from][to], pair, to_latency), file.shared});
     }
   platform.matrix = std::move(matrix);
 }

@@ -1,12 +1,11 @@
 #include "core/platform/measured_pairs.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
 
 #include "core/base/error.h"
 #include "core/platform/names.h"
+#include "core/platform/toml_text.h"
 
 namespace fusion {
 namespace {
@@ -52,23 +51,6 @@ void check_complete(const Square& square, const std::string& file) {
                        pair + (from == to ? " is not measured, others with themselves are; measure all or none"
                                           : " is not measured; each direction needs its own"));
     }
-}
-
-/// A TOML basic string.
-std::string toml_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
-}
-
-/// The shortest decimal that reads back as the same number.
-std::string decimal(double value) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  return {digits.data(), end};
 }
 
 template <class Value>

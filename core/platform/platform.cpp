@@ -28,6 +28,8 @@ void enter(const Platform& platform, const std::optional<LinkPair>& links, Route
 
 std::size_t num_groups(const Platform& platform, LinkMatrix::Level level) {
   switch (level) {
+    case LinkMatrix::Level::region:
+      return platform.regions.size();
     case LinkMatrix::Level::site:
       return platform.sites.size();
     case LinkMatrix::Level::host:
@@ -41,6 +43,8 @@ std::size_t num_groups(const Platform& platform, LinkMatrix::Level level) {
 
 const std::string& group_name(const Platform& platform, LinkMatrix::Level level, std::size_t group) {
   switch (level) {
+    case LinkMatrix::Level::region:
+      return platform.regions[group];
     case LinkMatrix::Level::site:
       return platform.sites[group].name;
     case LinkMatrix::Level::host:
@@ -54,6 +58,8 @@ const std::string& group_name(const Platform& platform, LinkMatrix::Level level,
 std::size_t group_of(const Platform& platform, LinkMatrix::Level level, DeviceId id) {
   const HostId host = platform.device(id).host;
   switch (level) {
+    case LinkMatrix::Level::region:
+      return platform.sites[platform.hosts[host.index()].site.index()].region->index();
     case LinkMatrix::Level::site:
       return platform.hosts[host.index()].site.index();
     case LinkMatrix::Level::host:
@@ -67,8 +73,9 @@ std::size_t group_of(const Platform& platform, LinkMatrix::Level level, DeviceId
 std::optional<LinkId> matrix_entry(const Platform& platform, DeviceId from, DeviceId to) {
   if (!platform.matrix) return {};
   const auto level = platform.matrix->level;
-  const bool same_host = platform.device(from).host == platform.device(to).host;
-  if (same_host && level != LinkMatrix::Level::device && platform.buses[from.index()]) return {};
+  const HostId a = platform.device(from).host, b = platform.device(to).host;
+  if (level == LinkMatrix::Level::region && platform.hosts[a.index()].site == platform.hosts[b.index()].site) return {};
+  if (a == b && level != LinkMatrix::Level::device && platform.buses[from.index()]) return {};
   return platform.matrix
       ->entries[group_of(platform, level, from) * num_groups(platform, level) + group_of(platform, level, to)];
 }
@@ -115,7 +122,7 @@ void set_bandwidth(Platform& platform, BytesPerSecond bandwidth) {
   std::vector<bool> inside(platform.links.size());  // of a host
   for (const auto& bus : platform.buses)
     if (bus) inside[bus->out.index()] = inside[bus->in.index()] = true;
-  if (platform.matrix && platform.matrix->level != LinkMatrix::Level::site) {
+  if (platform.matrix && platform.matrix->level >= LinkMatrix::Level::host) {
     const LinkMatrix& matrix = *platform.matrix;
     std::vector<std::size_t> host_of(num_groups(platform, matrix.level));
     for (std::size_t d = 0; d < platform.devices.size(); ++d)

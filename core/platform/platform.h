@@ -7,7 +7,7 @@
 // measured matrix of pairs says what each pair gets by itself).
 //
 // Routes are computed from the place of the two devices, never stored per pair: memory grows with devices, and with the
-// square of sites only where a matrix gives that square.
+// square of sites only where a matrix gives that square. Many sites that lie in a few regions take a matrix of regions.
 #pragma once
 
 #include <array>
@@ -68,13 +68,15 @@ struct Host {
 struct Site {
   std::string name;
   std::vector<HostId> hosts;
-  std::optional<LinkPair> uplink;  ///< out = uplink, in = downlink; crossed by what leaves or enters the site
+  std::optional<LinkPair> uplink;       ///< out = uplink, in = downlink; crossed by what leaves or enters the site
+  std::optional<RegionId> region = {};  ///< there where the matrix is one of regions
   bool operator==(const Site&) const = default;
 };
 
-/// Links between groups of devices by pair, entry [from * n + to]; the diagonal serves pairs inside one group.
+/// Links between groups of devices by pair, entry [from * n + to]; the diagonal serves pairs inside one group. An entry
+/// of regions joins two sites, so that its diagonal does not serve inside a site.
 struct LinkMatrix {
-  enum class Level { site, host, device };
+  enum class Level { region, site, host, device };
   Level level = Level::site;
   std::vector<std::optional<LinkId>> entries;
   bool operator==(const LinkMatrix&) const = default;
@@ -85,6 +87,7 @@ struct Platform {
   std::string description;
   std::filesystem::path file;  ///< where it was read from; empty when made in code
   std::vector<GpuType> gpus;
+  std::vector<std::string> regions;  ///< names; none where no matrix is one of regions
   std::vector<Site> sites;
   std::vector<Host> hosts;
   std::vector<Device> devices;

@@ -1,7 +1,8 @@
 // The reader of platform files. The format is documented in platforms/README.md.
 #include <algorithm>
+#include <functional>
 #include <map>
-#include <set>
+#include <unordered_set>
 
 #include "core/base/error.h"
 #include "core/base/toml_file.h"
@@ -29,7 +30,7 @@ LinkSpec read_link(const TomlTable& table) {
   LinkSpec spec;
   spec.shared = table.boolean("shared", true);
   spec.bandwidth = table.bandwidth("bandwidth");
-  spec.latency = table.seconds("latency");
+  spec.latency = table.latency("latency");
   table.reject_unknown();
   return spec;
 }
@@ -44,11 +45,31 @@ std::int64_t read_count(const TomlTable& table, std::string_view key, std::int64
   throw table.error(key, std::to_string(count) + " is out of range; write 1 to " + std::to_string(largest));
 }
 
-std::string read_name(const TomlTable& table) {
-  std::string name = table.string("name");
-  if (!is_name(name)) throw table.error("name", not_a_name(name));
+std::string read_name(const TomlTable& table, std::string_view key = "name") {
+  std::string name = table.string(key);
+  if (!is_name(name)) throw table.error(key, not_a_name(name));
   return name;
 }
+
+/// One [[site.host]] and one [[site]], which may stand for many.
+struct HostSpec {
+  TomlTable table;
+  std::string name;
+  bool numbered = false;
+  std::int64_t count = 1, num_gpus = 1;
+  std::optional<LinkSpec> bus, network;
+  GpuId gpu;
+};
+
+struct SiteSpec {
+  TomlTable table;
+  std::string name;
+  bool numbered = false;
+  std::int64_t count = 1;
+  std::optional<RegionId> region;
+  std::optional<LinkSpec> uplink, downlink;
+  std::vector<HostSpec> hosts;
+};
 
 class Reader {
  public:
@@ -65,8 +86,9 @@ class Reader {
     fill_catalogue(local_gpus);
     if (sites.empty())
       throw root_.error("site", "is missing; a platform has at least one [[site]] with a [[site.host]]");
-    for (const auto& site : sites) read_site(site);
+    for (const auto& site : sites) add_sites(read_site(site));
     if (has_matrix) read_matrix(root_.table("matrix"), platform_);
+    check_regions();
     check_buses_and_diagonal();
     check_routes();
     return std::move(platform_);
@@ -78,45 +100,81 @@ class Reader {
     for (const auto& gpu : local) catalogue_.insert_or_assign(gpu.name, gpu);
   }
 
-  void read_site(const TomlTable& table) {
-    const auto uplink = read_optional_link(table, "uplink"), downlink = read_optional_link(table, "downlink");
+  SiteSpec read_site(const TomlTable& table) {
+    SiteSpec spec;
+    spec.table = table;
+    spec.numbered = table.has("count");
+    spec.count = read_count(table, "count", max_devices);
+    spec.uplink = read_optional_link(table, "uplink");
+    spec.downlink = read_optional_link(table, "downlink");
     const auto network = read_optional_link(table, "network");
     const auto hosts = table.tables("host");
-    const std::string name = read_name(table);
+    if (table.has("region")) spec.region = region_id(read_name(table, "region"));
+    spec.name = read_name(table);
     table.reject_unknown();
-    if (!site_names_.insert(name).second) throw table.error("name", in_quotes(name) + " is the name of two sites");
-    if (uplink && !downlink) throw table.error("uplink", "has no downlink beside it");
-    if (downlink && !uplink) throw table.error("downlink", "has no uplink beside it");
+    if (spec.uplink && !spec.downlink) throw table.error("uplink", "has no downlink beside it");
+    if (spec.downlink && !spec.uplink) throw table.error("downlink", "has no uplink beside it");
     if (hosts.empty()) throw table.error("host", "is missing; a site has at least one [[site.host]]");
-    const SiteId id(platform_.sites.size());
-    platform_.sites.push_back({name, {}, {}});
-    if (uplink)
-      platform_.sites.back().uplink =
-          LinkPair{add_link(name + ".uplink", *uplink), add_link(name + ".downlink", *downlink)};
-    site_tables_.push_back(table);
-    for (const auto& host : hosts) read_host(host, id, network);
+    for (const auto& host : hosts) spec.hosts.push_back(read_host(host, network));
+    return spec;
   }
 
-  /// One [[site.host]]: `count` equal hosts.
-  void read_host(const TomlTable& table, SiteId site, const std::optional<LinkSpec>& site_network) {
-    const bool numbered = table.has("count");
-    const std::int64_t count = read_count(table, "count", max_devices),
-                       num_gpus = read_count(table, "gpus", max_gpus_per_host);
-    const auto bus = read_optional_link(table, "bus");
-    const auto own_network = read_optional_link(table, "network");
-    const std::string name = read_name(table);
+  HostSpec read_host(const TomlTable& table, const std::optional<LinkSpec>& site_network) {
+    HostSpec spec;
+    spec.table = table;
+    spec.numbered = table.has("count");
+    spec.count = read_count(table, "count", max_devices);
+    spec.num_gpus = read_count(table, "gpus", max_gpus_per_host);
+    spec.bus = read_optional_link(table, "bus");
+    spec.network = read_optional_link(table, "network");
+    if (!spec.network) spec.network = site_network;
+    spec.name = read_name(table);
     const std::string gpu_name = table.string("gpu");
     table.reject_unknown();
-    if (static_cast<std::int64_t>(platform_.devices.size()) + count * num_gpus > max_devices)
-      throw table.error(numbered ? "count" : "gpus", "makes more than " + std::to_string(max_devices) + " devices");
-    const GpuId gpu = gpu_id(table, gpu_name);
-    for (std::int64_t i = 0; i < count; ++i) {
-      const HostId id = add_host(table, numbered ? name + std::to_string(i) : name, site);
-      if (const auto& network = own_network ? own_network : site_network)
-        platform_.hosts.back().nic = add_pair(platform_.hosts.back().name + ".nic", *network);
-      const std::string& host_name = platform_.hosts.back().name;
-      for (std::int64_t g = 0; g < num_gpus; ++g)
-        add_device(table, num_gpus > 1 ? host_name + ".gpu" + std::to_string(g) : host_name, id, gpu, bus);
+    spec.gpu = gpu_id(table, gpu_name);
+    return spec;
+  }
+
+  RegionId region_id(const std::string& name) {
+    const auto found = std::ranges::find(platform_.regions, name);
+    const RegionId id(static_cast<std::size_t>(found - platform_.regions.begin()));
+    if (found == platform_.regions.end()) platform_.regions.push_back(name);
+    return id;
+  }
+
+  /// One [[site]]: `count` equal sites.
+  void add_sites(const SiteSpec& spec) {
+    for (const HostSpec& host : spec.hosts)
+      if (static_cast<std::int64_t>(platform_.devices.size()) + spec.count * host.count * host.num_gpus > max_devices) {
+        const bool by_site = spec.numbered && !host.numbered;
+        throw(by_site ? spec.table : host.table)
+            .error(by_site || host.numbered ? "count" : "gpus",
+                   "makes more than " + std::to_string(max_devices) + " devices");
+      }
+    for (std::int64_t i = 0; i < spec.count; ++i) add_site(spec, spec.numbered ? std::to_string(i) : "");
+  }
+
+  void add_site(const SiteSpec& spec, const std::string& number) {
+    const std::string name = spec.name + number;
+    if (!site_names_.insert(name).second) throw spec.table.error("name", in_quotes(name) + " is the name of two sites");
+    const SiteId id(platform_.sites.size());
+    platform_.sites.push_back({name, {}, {}, spec.region});
+    if (spec.uplink)
+      platform_.sites.back().uplink =
+          LinkPair{add_link(name + ".uplink", *spec.uplink), add_link(name + ".downlink", *spec.downlink)};
+    site_tables_.push_back(spec.table);
+    for (const HostSpec& host : spec.hosts) add_hosts(host, id, number);
+  }
+
+  /// One [[site.host]] of one site: `count` equal hosts. Where the site has a number, it is part of their names.
+  void add_hosts(const HostSpec& spec, SiteId site, const std::string& number) {
+    const std::string stem = spec.name + number + (spec.numbered && !number.empty() ? "." : "");
+    for (std::int64_t i = 0; i < spec.count; ++i) {
+      const std::string name = spec.numbered ? stem + std::to_string(i) : stem;
+      const HostId id = add_host(spec.table, name, site);
+      if (spec.network) platform_.hosts.back().nic = add_pair(name + ".nic", *spec.network);
+      for (std::int64_t g = 0; g < spec.num_gpus; ++g)
+        add_device(spec, spec.num_gpus > 1 ? name + ".gpu" + std::to_string(g) : name, id);
     }
   }
 
@@ -129,12 +187,12 @@ class Reader {
     return id;
   }
 
-  void add_device(const TomlTable& table, const std::string& name, HostId host, GpuId gpu,
-                  const std::optional<LinkSpec>& bus) {
-    if (!device_names_.insert(name).second) throw table.error("name", in_quotes(name) + " is the name of two devices");
+  void add_device(const HostSpec& spec, const std::string& name, HostId host) {
+    if (!device_names_.insert(name).second)
+      throw spec.table.error("name", in_quotes(name) + " is the name of two devices");
     platform_.hosts[host.index()].devices.push_back(DeviceId(platform_.devices.size()));
-    platform_.devices.push_back({name, gpu, host});
-    platform_.buses.push_back(bus ? std::optional(add_pair(name + ".bus", *bus)) : std::nullopt);
+    platform_.devices.push_back({name, spec.gpu, host});
+    platform_.buses.push_back(spec.bus ? std::optional(add_pair(name + ".bus", *spec.bus)) : std::nullopt);
   }
 
   GpuId gpu_id(const TomlTable& table, const std::string& name) {
@@ -165,7 +223,15 @@ class Reader {
   /// Does the diagonal of the matrix serve the pairs inside the groups of `level` or of a larger kind?
   bool diagonal_serves(LinkMatrix::Level level) const {
     const auto& matrix = platform_.matrix;
-    return matrix && matrix->level <= level && matrix->entries.front().has_value();
+    return matrix && matrix->level != LinkMatrix::Level::region && matrix->level <= level &&
+           matrix->entries.front().has_value();
+  }
+
+  void check_regions() const {
+    if (platform_.matrix && platform_.matrix->level == LinkMatrix::Level::region) return;
+    for (std::size_t s = 0; s < platform_.sites.size(); ++s)
+      if (platform_.sites[s].region)
+        throw site_tables_[s].error("region", "means nothing here: there is no [matrix] with level = \"region\"");
   }
 
   void check_buses_and_diagonal() const {
@@ -180,16 +246,23 @@ class Reader {
   void check_routes() const {
     using enum LinkMatrix::Level;
     const auto& matrix = platform_.matrix;
-    if (platform_.sites.size() > 1 && !matrix)
-      for (std::size_t s = 0; s < platform_.sites.size(); ++s)
-        if (!platform_.sites[s].uplink)
-          throw site_tables_[s].error("uplink", "is missing; without uplink and downlink nothing joins site " +
-                                                    in_quotes(platform_.sites[s].name) + " to the others");
-    const bool matrix_joins_hosts = matrix && (matrix->level != site || diagonal_serves(site));
+    if (platform_.sites.size() > 1 && !matrix) check_uplinks([](const Site&) { return true; });
+    if (matrix && matrix->level == region && !matrix->entries.front())
+      check_uplinks(
+          [&](const Site& place) { return std::ranges::count(platform_.sites, place.region, &Site::region) > 1; });
+    const bool matrix_joins_hosts = matrix && (matrix->level >= LinkMatrix::Level::host || diagonal_serves(site));
     for (const Site& place : platform_.sites)
       if (place.hosts.size() > 1 && !matrix_joins_hosts) check_networks(place);
     const bool matrix_joins_devices = matrix && (matrix->level == device || diagonal_serves(host));
     if (!matrix_joins_devices) check_buses();
+  }
+
+  /// Sites that only uplinks join to their neighbours have one.
+  void check_uplinks(const std::function<bool(const Site&)>& needs_one) const {
+    for (std::size_t s = 0; s < platform_.sites.size(); ++s)
+      if (const Site& place = platform_.sites[s]; !place.uplink && needs_one(place))
+        throw site_tables_[s].error("uplink", "is missing; without uplink and downlink nothing joins site " +
+                                                  in_quotes(place.name) + " to the others");
   }
 
   void check_networks(const Site& site) const {
@@ -212,8 +285,8 @@ class Reader {
   TomlTable root_;
   Platform platform_;
   std::map<std::string, GpuType> catalogue_;
-  std::set<std::string> site_names_, host_names_, device_names_;
-  std::vector<TomlTable> site_tables_, host_tables_;  ///< per site and host, for messages
+  std::unordered_set<std::string> site_names_, host_names_, device_names_;  ///< asked only whether they hold a name
+  std::vector<TomlTable> site_tables_, host_tables_;                        ///< per site and host, for messages
 };
 
 }  // namespace
