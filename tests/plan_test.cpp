@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/file.h"
+#include "core/plan/run_config.h"
 #include "core/program/lower.h"
 #include "tests/support/temporary_folder.h"
 
@@ -77,7 +78,7 @@ TEST(Plan, BandwidthLeavesLinksInsideAHostOfAMatrixAlone) {
   write_text(file,
              "name = \"p\"\ndescription = \"two hosts of two\"\n[[site]]\nname = \"s\"\n[[site.host]]\nname = "
              "\"h\"\ncount = 2\ngpu = \"A40\"\ngpus = 2\n[matrix]\nlevel = \"host\"\nshared = false\n"
-             "bandwidth_mbps = [[9000, 100], [100, 9000]]\nlatency_ms = [[0, 10], [10, 0]]\n");
+             "bandwidth_mbps = [[9000, 100], [100, 9000]]\nlatency_ms = [[0.001, 10], [10, 0.001]]\n");
   Platform platform = load_platform(file.string());
   ASSERT_EQ(platform.devices.size(), 4u);
   set_bandwidth(platform, BytesPerSecond(1e6));
@@ -87,6 +88,36 @@ TEST(Plan, BandwidthLeavesLinksInsideAHostOfAMatrixAlone) {
       const bool same = platform.devices[from].host == platform.devices[to].host;
       EXPECT_EQ(route(platform, DeviceId(from), DeviceId(to)).bandwidth, BytesPerSecond(same ? 9000e6 / 8 : 1e6));
     }
+}
+
+// What a --config file asks for is told with its line; what a flag asks for is not.
+TEST(Plan, AFaultOfTheProblemNamesWhereItWasAskedFor) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "run.toml").string(), own = (folder.path() / "p.toml").string();
+  const auto fault = [](const RunConfig& config) -> std::string {
+    try {
+      load_problem(config);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto configured = [&](const std::string& text) {
+    write_text(file, text);
+    RunConfig config;
+    load_run_config(file, config);
+    return config;
+  };
+  using testing::StartsWith;
+  EXPECT_THAT(fault(configured("model = \"gtp2\"\nplatform = \"lan4\"\n")), StartsWith(file + ":1: model: \"gtp2\""));
+  EXPECT_THAT(fault(configured("model = \"mlp\"\nplatform = \"lan5\"\n")), StartsWith(file + ":2: platform: \"lan5\""));
+  EXPECT_THAT(fault(configured("model = \"mlp\"\nplatform = \"lan4\"\ndevices = 9\n")),
+              StartsWith(file + ":2: lan4: devices: 9"));
+  write_text(own, "name = \"p\"\nsize = 3\n");
+  RunConfig config = configured("model = \"mlp\"\nplatform = \"" + own + "\"\n");
+  EXPECT_THAT(fault(config), StartsWith(file + ":2: " + own + ":"));
+  set_option(config, "platform", "lan5");  // a flag
+  EXPECT_THAT(fault(config), StartsWith("platform: \"lan5\""));
 }
 
 TEST(Plan, PrecisionDecidesTheGraphsDType) {

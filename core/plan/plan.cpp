@@ -26,15 +26,35 @@ Schedule request_of(const RunConfig& config) {
   return request;
 }
 
+/// What `load` gives; its fault begins with the place, if there is one, where that was asked for.
+template <class Load>
+auto asked_at(const std::string& place, Load load) {
+  try {
+    return load();
+  } catch (const InputError& fault) {
+    if (place.empty()) throw;
+    throw InputError(place, "", fault.what());
+  }
+}
+
+Platform platform_of(const ProblemOptions& options) {
+  Platform platform = load_platform(options.platform);
+  if (options.devices > 0) platform = first_devices(platform, options.devices);
+  if (!options.bandwidth.empty()) set_bandwidth(platform, parse_bandwidth(options.bandwidth));
+  return platform;
+}
+
 }  // namespace
 
-Problem load_problem(const RunConfig& config) {
-  ModelOptions options = config.model_options;
-  options.dtype = compute_dtype(config.training.precision);
-  Problem problem{.graph = load_model(config.model, options), .costs = {}, .platform = load_platform(config.platform)};
+Problem load_problem(const ProblemOptions& options) {
+  ModelOptions model_options = options.model_options;
+  model_options.dtype = compute_dtype(options.training.precision);
+  Problem problem{
+      .graph = asked_at(options.model_place, [&] { return load_model(options.model, model_options); }),
+      .costs = {},
+      .platform = asked_at(options.platform_place, [&] { return platform_of(options); }),
+  };
   problem.costs = estimate(problem.graph);
-  if (config.devices > 0) problem.platform = first_devices(problem.platform, config.devices);
-  if (!config.bandwidth.empty()) set_bandwidth(problem.platform, parse_bandwidth(config.bandwidth));
   return problem;
 }
 

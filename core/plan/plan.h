@@ -9,15 +9,20 @@
 
 namespace fusion {
 
-/// What a run is asked for. The table in run_config.cpp names each key once, for flags and for --config files.
-struct RunConfig {
+/// The options that decide the problem: all that `load_problem` reads.
+struct ProblemOptions {
   std::string model, platform;
-  std::string policy = "op-fence", order = "1f1b", compress = "none";
-  int micro_batches = 8;
   ModelOptions model_options;
   std::size_t devices = 0;  ///< first N devices only; 0: all
   std::string bandwidth;    ///< of every link between hosts, "100 Mbps"; empty: as the platform says
   Training training;
+  std::string model_place, platform_place;  ///< "run.toml:3" where a file names them; messages begin with it
+};
+
+/// What a run is asked for. The table in run_config.cpp names each key once, for flags and for --config files.
+struct RunConfig : ProblemOptions {
+  std::string policy = "op-fence", order = "1f1b", compress = "none";
+  int micro_batches = 8;
   std::uint64_t seed = 1;
 };
 
@@ -27,7 +32,8 @@ struct Problem {
   Costs costs;
   Platform platform;
 };
-Problem load_problem(const RunConfig&);
+/// Throws InputError, which begins with the place of the name of the model or platform where a file gives it.
+Problem load_problem(const ProblemOptions&);
 
 /// Ratio and row of RunConfig::compress. Throws InputError.
 Compression compression_of(const RunConfig&);

@@ -104,17 +104,23 @@ std::string value_in(const TomlTable& table, const RunOption& option) {
   return {};
 }
 
+void put(RunConfig& config, const RunOption& option, const std::string& value, const std::string& place) {
+  option.set(config, value);
+  if (option.key == "model") config.model_place = place;
+  if (option.key == "platform") config.platform_place = place;
+}
+
 }  // namespace
 
 std::span<const RunOption> run_options() { return options; }
 
-void set_option(RunConfig& config, std::string_view key, const std::string& value) {
+void set_option(RunConfig& config, std::string_view key, const std::string& value, const std::string& place) {
   std::vector<std::string_view> keys;
   for (const RunOption& option : options) {
     keys.push_back(option.key);
     if (option.key != key) continue;
     try {
-      return option.set(config, value);
+      return put(config, option, value, place);
     } catch (const std::invalid_argument& fault) {
       throw InputError("", key, fault.what());
     }
@@ -128,12 +134,18 @@ void load_run_config(const std::filesystem::path& file, RunConfig& config) {
     if (!table.has(option.key)) continue;
     const std::string value = value_in(table, option);
     try {
-      option.set(config, value);
+      put(config, option, value, table.place(option.key));
     } catch (const std::invalid_argument& fault) {
       throw table.error(option.key, fault.what());
     }
   }
   table.reject_unknown();
+}
+
+std::string problem_key(const ProblemOptions& options) {
+  RunConfig config;
+  static_cast<ProblemOptions&>(config) = options;
+  return write_run_config(config);
 }
 
 std::string write_run_config(const RunConfig& config) {

@@ -24,11 +24,15 @@ struct RunOption {
 
 std::span<const RunOption> run_options();
 
-/// Sets one option by key. Throws InputError naming key and value.
-void set_option(RunConfig&, std::string_view key, const std::string& value);
+/// Sets one option by key; `place` says where a file has it ("run.toml:3"), empty where no file does. Throws InputError
+/// naming key and value.
+void set_option(RunConfig&, std::string_view key, const std::string& value, const std::string& place = {});
 
 /// Puts the options of a --config file over those of `config`. Throws InputError naming file, line and key.
 void load_run_config(const std::filesystem::path&, RunConfig& config);
+
+/// The options that decide the problem as text: equal for two that load the same one.
+std::string problem_key(const ProblemOptions&);
 
 /// All options as TOML, which `load_run_config` reads back.
 std::string write_run_config(const RunConfig&);

@@ -197,18 +197,14 @@ void read_request(Schedule& schedule, const JsonObject& root) {
 
 /// Names of models and platforms stand in the schedule file, so an error in one names that file too.
 Problem load_problem_of(const Schedule& schedule, const std::string& file) {
-  RunConfig config;
-  config.model = schedule.model;
-  config.model_options = schedule.model_options;
-  config.platform = schedule.platform;
-  config.devices = schedule.platform_devices;
-  config.bandwidth = schedule.platform_bandwidth;
-  config.training = schedule.training;
-  try {
-    return load_problem(config);
-  } catch (const InputError& fault) {
-    throw InputError(file, "", fault.what());
-  }
+  return load_problem({.model = schedule.model,
+                       .platform = schedule.platform,
+                       .model_options = schedule.model_options,
+                       .devices = schedule.platform_devices,
+                       .bandwidth = schedule.platform_bandwidth,
+                       .training = schedule.training,
+                       .model_place = file,
+                       .platform_place = file});
 }
 
 }  // namespace
