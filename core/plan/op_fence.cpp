@@ -54,7 +54,8 @@ std::vector<TiedParameter> on_coarse_line(std::vector<TiedParameter> tied, const
 
 class OpFence {
  public:
-  explicit OpFence(const PolicyInput& input) : input_(input), groups_(device_groups(input.platform)) {
+  explicit OpFence(const PolicyInput& input)
+      : input_(input), groups_(promising_groups(input.platform, compute_dtype(input.request.training.precision))) {
     for (std::vector<Unit>& units : orders_to_try(input.graph)) {
       Layout& layout = layouts_.emplace_back();
       layout.units = std::move(units);

@@ -15,6 +15,7 @@ namespace {
 
 /// From clusters that hold whole sites to clusters of single hosts, on networks whose levels differ tenfold.
 constexpr std::array resolutions = {0.03, 0.1, 0.3, 1.0, 3.0};
+constexpr std::size_t max_groups = 1024;
 constexpr std::size_t max_single_clusters = 40;  ///< that are tried by themselves, per resolution
 
 using Groups = std::vector<std::size_t>;  // indices into the fleet's groups, in pipeline order
@@ -192,6 +193,33 @@ std::vector<DeviceGroup> device_groups(const Platform& platform) {
     }
   }
   return groups;
+}
+
+std::vector<DeviceGroup> promising_groups(const Platform& platform, DType dtype) {
+  std::vector<DeviceGroup> groups = device_groups(platform);
+  if (groups.size() <= max_groups) return groups;
+  const auto site_of = [&](const DeviceGroup& group) {
+    return platform.hosts[platform.device(group.devices.front()).host.index()].site.index();
+  };
+  std::vector<double> speed(platform.sites.size()), worth(platform.sites.size());
+  for (const DeviceGroup& group : groups) {
+    const GpuType& gpu = platform.gpus[group.gpu.index()];
+    speed[site_of(group)] += gpu.sustained_flops * gpu.peak(dtype).value * static_cast<double>(group.devices.size());
+  }
+  for (std::size_t s = 0; s < worth.size(); ++s) {
+    const auto& uplink = platform.sites[s].uplink;
+    worth[s] = speed[s];
+    if (uplink) worth[s] *= std::min(platform.link(uplink->out).bandwidth, platform.link(uplink->in).bandwidth).value;
+  }
+  std::vector<std::size_t> best(groups.size());
+  std::iota(best.begin(), best.end(), std::size_t{0});
+  std::ranges::stable_sort(
+      best, [&](std::size_t a, std::size_t b) { return worth[site_of(groups[a])] > worth[site_of(groups[b])]; });
+  best.resize(max_groups);
+  std::ranges::sort(best);
+  std::vector<DeviceGroup> kept;
+  for (const std::size_t g : best) kept.push_back(std::move(groups[g]));
+  return kept;
 }
 
 std::vector<std::vector<DeviceId>> starting_orders(const Platform& platform, const std::vector<DeviceGroup>& groups,

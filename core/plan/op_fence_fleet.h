@@ -14,6 +14,10 @@ struct DeviceGroup {
 };
 std::vector<DeviceGroup> device_groups(const Platform&);
 
+/// Those of the sites with the most computing power behind the widest uplinks, 1,024 groups at most: what follows takes
+/// the square of their number in memory and more in time. In the order of the platform.
+std::vector<DeviceGroup> promising_groups(const Platform&, DType);
+
 /// What typically crosses a boundary, to compare links by.
 struct TypicalMessage {
   Bytes activation{}, gradient{};
