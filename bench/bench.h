@@ -17,5 +17,6 @@ struct Subcommand {
 std::function<void()> add_plan(CLI::App& app);
 std::function<void()> add_compress(CLI::App& app);
 std::function<void()> add_simulate(CLI::App& app);
+std::function<void()> add_sweep(CLI::App& app);
 
 }  // namespace fusion::bench

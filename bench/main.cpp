@@ -11,6 +11,7 @@ constexpr std::array subcommands = {
     Subcommand{"plan", "the planner: time of op-fence and chain-optimal, gap to the best plan", add_plan},
     Subcommand{"compress", "the compressors: speed, size, error, and whether they pay on a link", add_compress},
     Subcommand{"simulate", "the simulator: activities per second and memory of a pipeline", add_simulate},
+    Subcommand{"sweep", "a sweep of random placements: native engine, SimGrid, bare heap loop", add_sweep},
 };
 
 cli::ProgramRow program() {

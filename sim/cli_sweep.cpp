@@ -1,11 +1,10 @@
 // fusion-sim sweep: every combination of some options, simulated; resumable.
 #include <algorithm>
 #include <map>
-#include <thread>
 
 #include "core/base/error.h"
 #include "sim/cli.h"
-#include "sim/engines.h"
+#include "sim/launch_rank.h"
 #include "sim/progress.h"
 #include "sim/sweep.h"
 
@@ -17,7 +16,7 @@ struct Options {
   RunFlags run;
   std::vector<std::string> grid;
   std::string directory = "sweep";
-  int workers = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  int workers = cores_per_process();
 };
 
 /// A file gives axes, and so does key=value,value; what comes later on the command line replaces.
@@ -76,6 +75,7 @@ void run_sweep(const Options& options) {
     lines = sweep(all, options.directory, options.workers,
                   [&](const SetUp& each) { progress.next(each.config.policy + ", " + each.config.compress); });
   }
+  if (launch_rank() != 0) return;  // one of them tells
   if (options.output.json) {
     std::printf("[");
     for (std::size_t i = 0; i < lines.size(); ++i) std::printf("%s\n  %s", i == 0 ? "" : ",", lines[i].c_str());
@@ -106,10 +106,13 @@ void declare_sweep(CLI::App& app) {
   add_output_flags(*command, options->output);
   command->footer(
       "Engine native unless an axis says simgrid. Stop it whenever you like: the same line goes on from there.\n"
+      "Start it on as many hosts as share the folder, by mpirun, srun or by hand: each takes what no other is at, and\n"
+      "takes over what one leaves that dies (mpirun ends them all then, unless it has --enable-recovery).\n"
       "Examples:\n"
       "  fusion-sim sweep experiments/sweep.toml -o results/\n"
       "  fusion-sim sweep -m model=gpt2,resnet101 platform=lan4 policy=op-fence,equal-compute \"bandwidth=8 Mbps,1 "
-      "Gbps\"");
+      "Gbps\"\n"
+      "  mpirun -np 64 --hostfile hosts fusion-sim sweep experiments/sweep.toml -o /shared/results");
   command->callback([options] { run_sweep(*options); });
 }
 

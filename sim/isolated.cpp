@@ -1,18 +1,10 @@
 // Simulations in forked children, since SimGrid allows one engine per process. A child sends back one letter and what
 // follows from it: 'R' and what was measured, 'F' and the text of a RuntimeFault, 'E' and that of any other exception.
-#include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstring>
-#include <memory>
-#include <system_error>
 
 #include "core/base/error.h"
 #include "sim/simulate.h"
+#include "sim/workers.h"
 
 namespace fusion::sim {
 namespace {
@@ -36,8 +28,6 @@ Measured unpack(const std::string& text, const Program& program) {
   return {times.front(), {devices, links}, {links, times.end()}, planned_kinds(program), {}};
 }
 
-[[noreturn]] void throw_errno(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
-
 std::string answer(const Job& job) {
   try {
     SimulateOptions options = job.options;
@@ -50,82 +40,14 @@ std::string answer(const Job& job) {
   }
 }
 
-void write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(file, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return;  // the parent is gone: nobody is left to tell
-    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-/// One simulation on its way.
-class Child {
- public:
-  explicit Child(const Job& job) : job_(job) {
-    std::array<int, 2> ends{};
-    if (pipe(ends.data()) != 0) throw_errno("pipe");
-    pid_ = fork();
-    if (pid_ < 0) throw_errno("fork");
-    if (pid_ == 0) {
-      close(ends[0]);
-      write_all(ends[1], answer(job));
-      _exit(0);  // no destructors, no flushing of the parent's streams
-    }
-    close(ends[1]);
-    file_ = ends[0];
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-  ~Child() { close(file_); }
-
-  int file() const { return file_; }
-
-  /// Reads what there is; false once the child has said everything.
-  bool read_more() {
-    std::array<char, 65536> buffer{};
-    const ssize_t got = read(file_, buffer.data(), buffer.size());
-    if (got < 0 && errno != EINTR) throw_errno("read");
-    if (got > 0) text_.append(buffer.data(), static_cast<std::size_t>(got));
-    return got != 0;
-  }
-
-  Outcome outcome() {
-    int status = 0;
-    while (waitpid(pid_, &status, 0) < 0)
-      if (errno != EINTR) throw_errno("waitpid");
-    if (WIFSIGNALED(status))
-      return {{}, std::string("the simulation was ended by a signal: ") + strsignal(WTERMSIG(status))};
-    if (WEXITSTATUS(status) != 0 || text_.empty())
-      return {{}, "the simulation ended with status " + std::to_string(WEXITSTATUS(status)) + " and no result"};
-    if (text_.front() == 'F') return {{}, text_.substr(1)};
-    check(text_.front() == 'R', "a simulation in a child process: " + text_.substr(1));
-    return {make_report(*job_.program, *job_.platform, "simgrid", describe(find_network_profile(job_.options.network)),
-                        unpack(text_, *job_.program)),
-            ""};
-  }
-
- private:
-  Job job_;
-  pid_t pid_ = 0;
-  int file_ = -1;
-  std::string text_;
-};
-
-/// Waits until at least one child has something to say, and takes it. Children that have said everything are moved to
-/// `outcomes`.
-std::size_t collect(std::vector<std::pair<std::size_t, std::unique_ptr<Child>>>& running,
-                    std::vector<Outcome>& outcomes) {
-  std::vector<pollfd> files;
-  for (const auto& [index, child] : running) files.push_back({child->file(), POLLIN, 0});
-  if (poll(files.data(), files.size(), -1) < 0 && errno != EINTR) throw_errno("poll");
-  std::size_t ended = 0;
-  for (std::size_t i = files.size(); i-- > 0;) {
-    if (files[i].revents == 0 || running[i].second->read_more()) continue;
-    outcomes[running[i].first] = running[i].second->outcome();
-    running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
-    ++ended;
-  }
-  return ended;
+Outcome outcome_of(const Job& job, const Answer& answer) {
+  if (!answer.death.empty()) return {{}, "the simulation " + answer.death};
+  const std::string& text = answer.text;
+  if (text.front() == 'F') return {{}, text.substr(1)};
+  check(text.front() == 'R', "a simulation in a child process: " + text.substr(1));
+  return {make_report(*job.program, *job.platform, "simgrid", describe(find_network_profile(job.options.network)),
+                      unpack(text, *job.program)),
+          ""};
 }
 
 }  // namespace
@@ -134,18 +56,16 @@ std::vector<Outcome> simulate_all(std::span<const Job> jobs, int num_processes,
                                   const std::function<void(std::size_t)>& ended) {
   for (const Job& job : jobs) find_network_profile(job.options.network);
   std::vector<Outcome> outcomes(jobs.size());
-  std::vector<std::pair<std::size_t, std::unique_ptr<Child>>> running;
-  std::size_t next = 0, done = 0;
-  while (done < jobs.size()) {
-    while (next < jobs.size() && running.size() < static_cast<std::size_t>(std::max(num_processes, 1))) {
-      running.emplace_back(next, std::make_unique<Child>(jobs[next]));
-      ++next;
-    }
-    for (std::size_t i = collect(running, outcomes); i > 0; --i) {
-      ++done;
-      if (ended) ended(done);
-    }
-  }
+  std::size_t begun = 0, done = 0;
+  Work work;
+  work.next = [&] { return begun < jobs.size() ? std::optional(begun++) : std::nullopt; };
+  work.run = [&](std::size_t job) { return answer(jobs[job]); };
+  work.done = [&](std::size_t job, const Answer& said) {
+    outcomes[job] = outcome_of(jobs[job], said);
+    ++done;
+    if (ended) ended(done);
+  };
+  run_in_workers(work, num_processes, Lifetime::one_job);
   return outcomes;
 }
 

@@ -1,11 +1,13 @@
-// Sweeps: every combination of some values of a run's options, simulated; any number of worker processes, resumable.
+// Sweeps: every combination of some values of a run's options, simulated; resumable, by any number of worker processes
+// of any number of sweeps that run at once, on one machine or on many that share the folder (sim/journal.h).
 //
 //   DIR/journal.jsonl     a line per set-up as it ends, in no order; what a resumed sweep does not do again
 //   DIR/results.jsonl     the same in the order of the grid, once all are done
 //   DIR/results.csv       that as a table
 //   DIR/configs/ID.toml   the resolved options of each set-up; ID is the hash of all that its result follows from
 //
-// results.* are the same bytes whatever the number of workers and however often the sweep was stopped and resumed.
+// results.* are the same bytes whatever the number of workers and processes and however often the sweep was stopped and
+// resumed.
 #pragma once
 
 #include <filesystem>
@@ -22,6 +24,7 @@ namespace fusion::sim {
 struct Axis {
   std::string key;
   std::vector<std::string> values;
+  std::string place;  ///< "sweep.toml:3" where a file gives it; messages begin with it
 };
 
 struct SetUp {
@@ -40,12 +43,9 @@ Axis parse_axis(const std::string& text);
 /// A sweep.toml: keys of a run, each with a list of values. Throws InputError.
 std::vector<Axis> load_axes(const std::filesystem::path&);
 
-/// What became of a set-up as one line of JSON, without the line break: its id and options, then its figures, or
-/// "failed" with the reason.
-std::string run_set_up(const SetUp&);
-
-/// Runs what DIR/journal.jsonl lacks and writes the results. `ended` is called after each set-up. Throws InputError for
-/// a directory that can't be written. Returns the lines in the order of the grid.
+/// Runs what DIR/journal.jsonl lacks and no other process is at, waits for the others, takes over from those that die,
+/// and writes the results. `ended` is called after each set-up. Throws InputError for a directory that can't be written
+/// or locked. Returns the lines in the order of the grid.
 std::vector<std::string> sweep(const std::vector<SetUp>&, const std::filesystem::path& directory, int num_workers,
                                const std::function<void(const SetUp&)>& ended);
 

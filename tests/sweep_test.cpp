@@ -7,35 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "tests/support/run_program.h"
+#include "tests/support/sweep.h"
 
 namespace fusion {
 namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-/// 2 x 3 x 2 x 2 = 24 set-ups, of which llama-2-7b fits no device: 12.
-const std::string llama = std::string(FUSION_SOURCE_DIRECTORY) + "/experiments/models/llama-2-7b/config.json";
-const std::string axes = " -m model=mlp," + llama +
-                         " platform=lan4 policy=equal-number,op-fence,random compress=none,int8 "
-                         "\"bandwidth=8 Mbps,1 Gbps\" ";
-
-class Sweep : public testing::Test {
- protected:
-  Outcome sweep(const std::string& arguments, const std::string& prefix = "") const {
-    return run_program(prefix + FUSION_SIM_PROGRAM + " sweep " + arguments);
-  }
-  std::string folder(const std::string& name) const { return (folder_.path() / name).string(); }
-  static std::vector<std::string> lines_of(const std::string& file) {
-    std::vector<std::string> lines;
-    std::ifstream stream(file);
-    for (std::string line; std::getline(stream, line);)
-      if (!line.empty()) lines.push_back(line);
-    return lines;
-  }
-  TemporaryFolder folder_;
-};
 
 TEST_F(Sweep, SameBytesWhateverTheNumberOfWorkers) {
   for (const char* workers : {"1", "3"}) {
@@ -146,6 +124,10 @@ TEST_F(Sweep, WrongAxesFailBeforeAnythingRuns) {
   fails("model=gtp2 platform=lan4", "did you mean \"gpt2\"");
   fails("model=mlp platform=lan4,nope", "\"nope\"");
   fails("model=mlp platform=lan4 devices=5", "5");
+  std::ofstream(folder("far.toml")) << "model = [\"mlp\"]\nplatform = [\"lan4\", \"lan5\"]\n";
+  fails(folder("far.toml"), "far.toml:2: platform: \"lan5\" is not known; did you mean \"lan4\"");
+  std::ofstream(folder("gone.toml")) << "platform = [\"lan4\"]\n\nmodel = [\"gtp2\"]\n";
+  fails(folder("gone.toml"), "gone.toml:3: model: \"gtp2\"");
   std::ofstream(folder("bad.toml")) << "model = [\"mlp\"]\npolcy = [\"random\"]\n";
   fails(folder("bad.toml"), "bad.toml:2: polcy");
 }
