@@ -52,18 +52,10 @@ void require_train_arguments(const std::vector<std::string>& arguments) {
     throw UsageError("after --: leave out " + *flag + ": what runs is the --plan of launch, before the --");
 }
 
-/// mpirun fills a host before it takes the next, so that ranks of one host follow one another.
-void require_hosts_that_mpirun_can_follow(const std::vector<std::string>& hosts) {
+void require_names_of_hosts(const std::vector<std::string>& hosts) {
   for (const std::string& host : hosts)
     if (host.empty() || host.find_first_of(" \t=#") != std::string::npos)
       throw InputError("", "--hosts", in_quotes(host) + " is no name of a host");
-  for (std::size_t i = 2; i < hosts.size(); ++i)
-    if (hosts[i] != hosts[i - 1] &&
-        std::ranges::count(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(i), hosts[i]) > 0)
-      throw InputError("", "--hosts",
-                       in_quotes(hosts[i]) + " comes back after " + in_quotes(hosts[i - 1]) +
-                           "; mpirun fills a host before it takes the next, so its ranks would land elsewhere than the "
-                           "plan says");
 }
 
 Launch launch_of(const Options& options, std::size_t num_ranks) {
@@ -78,7 +70,8 @@ Launch launch_of(const Options& options, std::size_t num_ranks) {
     throw InputError("", "--hosts",
                      "names " + std::to_string(launch.hosts.size()) + " hosts; the plan uses " +
                          std::to_string(num_ranks) + " devices, and each wants the host that it is on");
-  require_hosts_that_mpirun_can_follow(launch.hosts);
+  require_names_of_hosts(launch.hosts);
+  launch.directory = fs::current_path().string();
   launch.cores = std::thread::hardware_concurrency();
   launch.interface = options.interface;
   launch.timeout_s = options.timeout_s;
@@ -118,14 +111,20 @@ void declare_launch(CLI::App& app) {
   command->add_option("--plan", options->plan, "schedule.json of fusion-sim plan")->required()->type_name("FILE");
   command->add_option("arguments", options->arguments, "of fusion-exec train, after --");
   command
-      ->add_option("--hosts", options->hosts,
-                   "host of each device of the plan, in its order; one name for all; else this machine")
+      ->add_option(
+          "--hosts", options->hosts,
+          "host of each device of the plan, in its order; one name for all; else this machine. job.sbatch asks Slurm "
+          "for them")
       ->type_name("HOST[,HOST…]");
   command->add_option("--interface", options->interface, "network interface of the data, like eth0")->type_name("NAME");
   command->add_option("--timeout", options->timeout_s, "seconds after which mpirun ends the run")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  command->add_option("-o,--output", options->to, "directory for the scripts run and job.sbatch, and the hostfile")
+  command
+      ->add_option(
+          "-o,--output", options->to,
+          "directory for the scripts run and job.sbatch, and the hostfile; relative paths in them count from the "
+          "directory in which launch is called")
       ->type_name("DIR");
   add_quiet_flag(*command, options->output);
   command->footer(

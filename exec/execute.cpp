@@ -73,6 +73,7 @@ class Run {
 
   RankResult operator()() {
     transport_.set_deadline(options_.deadline);
+    walk_.limit_work(work_limit(given_deadline(), {}));
     data_ = agree_on_data(council_, walk_.data());
     if (is_first() && options_.notice && !data_.remark.empty()) options_.notice(data_.remark);
     result_.first_step = resume_step(walk_, program_, graph_, options_, data_, is_first());
@@ -171,8 +172,14 @@ class Run {
     return status;
   }
 
+  std::optional<Seconds> given_deadline() const {
+    return options_.fixed_deadline ? std::optional(options_.deadline) : std::nullopt;
+  }
+
   /// From the plan's times to measured ones.
   void adapt_deadline(const RankStatus& status) {
+    longest_work_ = std::max(longest_work_, status.times.longest);
+    walk_.limit_work(work_limit(given_deadline(), longest_work_));
     if (options_.fixed_deadline) return;
     longest_ = std::max(longest_, status.times.longest);
     for (const ChannelUse& use : status.channels)
@@ -201,7 +208,7 @@ class Run {
   Meter meter_;
   DataFacts data_;
   RankResult result_;
-  Seconds longest_{};
+  Seconds longest_{}, longest_work_{};
 };
 
 }  // namespace
@@ -227,6 +234,13 @@ Seconds planned_deadline(const Program& program, const Platform& platform) {
       longest = std::max(longest, transfer_time(platform, task.device, task.peer, task.bytes));
   }
   return std::max(deadline_floor, longest * deadline_factor);
+}
+
+std::optional<Seconds> work_limit(std::optional<Seconds> given_deadline, std::optional<Seconds> longest) {
+  constexpr Seconds floor(60);
+  constexpr double many = 20, deadlines = 10;
+  if (!longest) return given_deadline ? std::optional(std::max(floor, *given_deadline * deadlines)) : std::nullopt;
+  return std::max(given_deadline ? *given_deadline * deadlines : floor, *longest * many);
 }
 
 }  // namespace fusion::exec

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,5 +86,10 @@ bool needs_data(const Program&, const Graph&, int rank);
 /// How long a rank may be silent while nothing has been measured yet: several times the longest step or transfer of the
 /// plan, and no less than a floor that an overloaded machine keeps.
 Seconds planned_deadline(const Program&, const Platform&);
+
+/// After how long a rank that works must be stuck: many times `longest`, what a piece of its work has taken (none
+/// before the first step has ended), and no less than a minute, or ten times a deadline that the user gives. Nothing
+/// where there is neither.
+std::optional<Seconds> work_limit(std::optional<Seconds> given_deadline, std::optional<Seconds> longest);
 
 }  // namespace fusion::exec

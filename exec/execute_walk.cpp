@@ -137,8 +137,13 @@ void Walk::for_each_before(const Task& task, std::uint32_t micro_batch, Visit vi
 
 template <class Work>
 void Walk::timed(std::string_view kind, const Step* step, Work work) {
+  const std::string of = step == nullptr ? "" : " of micro-batch " + std::to_string(step->micro_batch);
   const Seconds start = transport_.now();
+  transport_.begin_work(
+      std::string(kind) + of + " in step " + std::to_string(step_ + 1) + " of " + program_.stage_names[stage_.index()],
+      work_limit_);
   work();
+  transport_.end_work();
   const Seconds end = transport_.now();
   KindReport& sum = times_.kinds[std::string(kind)];
   sum.name = kind;

@@ -39,6 +39,8 @@ class Walk {
   const DataSet* data() const { return data_; }
   std::vector<OptimizerState>& optimizer_states() { return optimizer_states_; }
   Wire& wire() { return wire_; }
+  /// Longer than that no piece of this rank's work takes; nothing: it may take for ever.
+  void limit_work(std::optional<Seconds> limit) { work_limit_ = limit; }
   WalkTimes take_times() { return std::exchange(times_, {}); }
   /// Step `step` begins with sample number `first_sample`; those after it go on from there.
   void start_at(std::int64_t step, std::int64_t first_sample) { start_ = {step, first_sample}; }
@@ -93,6 +95,7 @@ class Walk {
   std::unique_ptr<Backend> backend_;
   Wire wire_;
   WalkTimes times_;
+  std::optional<Seconds> work_limit_;
   struct {
     std::int64_t step = 0, first_sample = 0;
   } start_;

@@ -43,10 +43,20 @@ std::size_t most_ranks_on_a_host(const Launch& launch) {
   return most;
 }
 
+/// Whether the ranks of each host follow one another: mpirun fills a host before it takes the next.
+bool goes_host_by_host(const std::vector<std::string>& hosts) {
+  for (std::size_t i = 1; i < hosts.size(); ++i)
+    if (hosts[i] != hosts[i - 1] && std::find(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(i),
+                                              hosts[i]) != hosts.begin() + static_cast<std::ptrdiff_t>(i))
+      return false;
+  return true;
+}
+
 std::vector<std::string> mpirun_words(const Launch& launch, const std::string& hostfile) {
   std::vector<std::string> words = {"mpirun", "-np", std::to_string(launch.num_ranks), "--timeout",
                                     std::to_string(launch.timeout_s)};
   if (!hostfile.empty()) words.insert(words.end(), {"--hostfile", hostfile});
+  if (!goes_host_by_host(launch.hosts)) words.insert(words.end(), {"--map-by", "seq"});
   for (std::string& flag : mpirun_flags(static_cast<int>(most_ranks_on_a_host(launch))))
     words.push_back(std::move(flag));
   if (!launch.interface.empty()) words.insert(words.end(), {"--mca", "btl_tcp_if_include", launch.interface});
@@ -96,6 +106,10 @@ std::string mpirun_line(const Launch& launch, const std::string& hostfile) {
 
 std::string hostfile_of(const Launch& launch) {
   std::string text;
+  if (!goes_host_by_host(launch.hosts)) {
+    for (const std::string& host : launch.hosts) text += host + "\n";
+    return text;
+  }
   for (const auto& [host, ranks] : slots_of(launch)) text += host + " slots=" + std::to_string(ranks) + "\n";
   return text;
 }
@@ -130,6 +144,10 @@ std::string translated(const std::string& line) {
          "exit $code\n";
 }
 
+std::string in_directory(const Launch& launch) {
+  return launch.directory.empty() ? "" : "cd -- " + quoted(launch.directory) + " || exit 3\n";
+}
+
 }  // namespace
 
 std::string run_script(const Launch& launch, const std::string& hostfile) {
@@ -137,30 +155,38 @@ std::string run_script(const Launch& launch, const std::string& hostfile) {
          "# Written by fusion-exec launch. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGUSR1 end the run after its step, "
          "with a "
          "checkpoint.\n" +
-         translated(mpirun_line(launch, hostfile));
+         in_directory(launch) + translated(mpirun_line(launch, hostfile));
 }
 
 std::string sbatch_script(const Launch& launch) {
+  constexpr long minute = 60, most_warning = 120;
   Launch inside = launch;
   inside.as_root = false;
   inside.hosts.clear();
   inside.cores = launch.num_ranks;  // Slurm gives cores to each
-  const std::string tasks = std::to_string(launch.num_ranks);
-  const std::string minutes = std::to_string((launch.timeout_s + 59) / 60);
-  return "#!/bin/bash\n"
-         "# Written by fusion-exec launch: sbatch job.sbatch\n"
-         "#SBATCH --job-name=fusion-exec\n"
-         "#SBATCH --ntasks=" +
-         tasks +
-         "\n"
-         "#SBATCH --cpus-per-task=2   # one computes, one communicates\n"
-         "#SBATCH --time=" +
-         minutes +
-         "\n"
-         "#SBATCH --signal=B:USR1@120\n" +
-         std::string(launch.hosts.empty() ? ""
-                                          : "# --hosts is for the script run: Slurm chooses the hosts of this one\n") +
-         translated(mpirun_line(inside, ""));
+  const long minutes = (launch.timeout_s + minute - 1) / minute;
+  // Slurm counts back from the end of the job, which comes after mpirun's.
+  const long warning = minutes * minute - launch.timeout_s + std::min(most_warning, launch.timeout_s / 2);
+  std::string text =
+      "#!/bin/bash\n"
+      "# Written by fusion-exec launch: sbatch job.sbatch\n"
+      "#SBATCH --job-name=fusion-exec\n"
+      "#SBATCH --ntasks=" +
+      std::to_string(launch.num_ranks) +
+      "\n"
+      "#SBATCH --cpus-per-task=2   # one computes, one communicates\n"
+      "#SBATCH --time=" +
+      std::to_string(minutes) + "\n#SBATCH --signal=B:USR1@" + std::to_string(warning) + "\n";
+  if (launch.hosts.empty()) return text + in_directory(launch) + translated(mpirun_line(inside, ""));
+  std::string nodes, lines;
+  for (const auto& [host, ranks] : slots_of(launch)) nodes += (nodes.empty() ? "" : ",") + host;
+  for (const std::string& host : launch.hosts) lines += host + "\n";
+  text += "#SBATCH --nodes=" + std::to_string(slots_of(launch).size()) + "\n#SBATCH --nodelist=" + nodes + "\n";
+  // Slurm may spread its tasks over the hosts in another way: the lines decide.
+  std::string line = mpirun_line(inside, "");
+  line.insert(std::string_view("mpirun").size(), " --hostfile \"$hosts\" --map-by seq " + oversubscribe_flag);
+  return text + in_directory(launch) + "hosts=$(mktemp)\ntrap 'rm -f \"$hosts\"' EXIT\ncat >\"$hosts\" <<'end'\n" +
+         lines + "end\n" + translated(line);
 }
 
 std::vector<std::string> preflight() {

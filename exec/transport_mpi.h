@@ -1,4 +1,4 @@
-// Ranks that are MPI processes. All of MPI stands in transport_mpi.cpp; where the build has no MPI,
+// Ranks that are MPI processes. All of MPI stands in transport_mpi*.cpp; where the build has no MPI,
 // transport_no_mpi.cpp stands in for it.
 //
 // One thread owns every MPI call, from MPI_Init to MPI_Finalize; it is fed by queues and tests for progress between

@@ -48,6 +48,16 @@ std::vector<std::vector<std::size_t>> cuts_of(const Graph& graph) {
 
 std::string text_of(const std::vector<std::size_t>& cut) { return testing::PrintToString(cut); }
 
+TEST(WorkLimit, FollowsWhatWasMeasuredOrGiven) {
+  EXPECT_EQ(work_limit({}, {}), std::nullopt);                   // nothing to judge by
+  EXPECT_EQ(work_limit(Seconds(1), {}), Seconds(60));            // the first step warms up
+  EXPECT_EQ(work_limit(Seconds(10), {}), Seconds(100));          // 10 x 10
+  EXPECT_EQ(work_limit({}, Seconds(0.5)), Seconds(60));          // 20 x 0.5 is less
+  EXPECT_EQ(work_limit({}, Seconds(30)), Seconds(600));          // 20 x 30
+  EXPECT_EQ(work_limit(Seconds(1), Seconds(0.1)), Seconds(10));  // 10 x 1
+  EXPECT_EQ(work_limit(Seconds(1), Seconds(3)), Seconds(60));    // 20 x 3
+}
+
 TEST(Execute, EveryCutAndOrderTrainsToTheBitsOfOneRank) {
   for (const Graph& graph : {small_mlp(), branching_net(), tied_net()}) {
     const Outcome one = outcome_of(graph, {}, three_steps());

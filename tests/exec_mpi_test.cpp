@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -23,16 +24,18 @@ const std::vector<std::string> over_tcp = {"--mca", "btl", "tcp,self", "--mca", 
 
 bool nightly() { return std::getenv("FUSION_NIGHTLY") != nullptr; }
 
-TEST(MpiTransport, PassesTheSuite) {
-  for (const int num_ranks : {2, 4}) {
-    MpiJob job(num_ranks, {program, "suite"});
-    EXPECT_EQ(job.wait(limit), 0) << job.output();
-  }
+/// Several at once: most of a job's time is mpirun's, asleep.
+void at_once(const std::vector<std::function<void()>>& jobs) {
+  std::vector<std::jthread> threads;
+  for (const auto& job : jobs) threads.emplace_back(job);
 }
 
-TEST(MpiTransport, PassesTheSuiteOverTcp) {
-  MpiJob job(3, {program, "suite"}, over_tcp);
-  EXPECT_EQ(job.wait(limit), 0) << job.output();
+TEST(MpiTransport, PassesTheSuite) {
+  const auto passes = [](int num_ranks, const std::vector<std::string>& flags) {
+    MpiJob job(num_ranks, {program, "suite"}, flags);
+    EXPECT_EQ(job.wait(limit), 0) << job.output();
+  };
+  at_once({[&] { passes(2, {}); }, [&] { passes(4, {}); }, [&] { passes(3, over_tcp); }});
 }
 
 TEST(MpiTransport, TakesTheTimesOfItsLinks) {
@@ -47,25 +50,40 @@ TEST(Golden, G18_AMessageOf2To31BytesIsDelivered) {
   std::cout << job.output();
 }
 
-TEST(MpiTransport, ARankThatEndsFailsWhoWaitsForIt) {
+void a_rank_that_ends_fails_who_waits_for_it() {
   MpiJob job(2, {program, "end"});
   EXPECT_EQ(job.wait(limit), 6) << job.output();
   EXPECT_THAT(job.output(), HasSubstr("rank 0, waiting for x from rank 1: rank 1 has ended"));
   EXPECT_EQ(job.exit_codes()[1], 0);
 }
 
-TEST(MpiTransport, AnAbortTellsTheOthersWhy) {
+void an_abort_tells_the_others_why() {
   MpiJob job(3, {program, "abort"});
   EXPECT_EQ(job.wait(limit), 3) << job.output();
   EXPECT_THAT(job.output(), HasSubstr("rank 1: data.txt: is empty"));
   for (const auto code : job.exit_codes()) EXPECT_EQ(code, 3) << job.output();
 }
 
-TEST(Handshake, AMismatchEndsAllRanks) {
+void a_mismatch_ends_all_ranks() {
   MpiJob job(3, {program, "handshake", "abd"});
   EXPECT_EQ(job.wait(limit), 3) << job.output();
   EXPECT_THAT(job.output(), HasSubstr("model: rank 0 has abc, rank 1 has abd"));
   for (const auto code : job.exit_codes()) EXPECT_EQ(code, 3) << job.output();
+}
+
+void a_rank_that_is_never_done_ends_all() {
+  MpiJob job(3, {program, "stuck", "{folder}"});
+  job.pids();
+  EXPECT_EQ(job.wait(limit), 6) << job.output();
+  for (const auto code : job.exit_codes()) EXPECT_EQ(code, 6) << job.output();
+  EXPECT_THAT(job.output(), HasSubstr("rank 1, forward of micro-batch 3: not done after 1 s"));
+  EXPECT_THAT(job.output(), HasSubstr("rank 0, waiting for what never comes from rank 1: rank 1, forward of"));
+  EXPECT_THAT(job.orphans(), testing::IsEmpty());
+}
+
+TEST(MpiTransport, RanksThatEndOrFailTellTheOthers) {
+  at_once({a_rank_that_ends_fails_who_waits_for_it, an_abort_tells_the_others_why, a_mismatch_ends_all_ranks,
+           a_rank_that_is_never_done_ends_all});
 }
 
 TEST(Handshake, ThoseWhoAgreeGoOn) {
@@ -101,15 +119,15 @@ std::string output_without_rank_1(const std::string& verb) {
   return job.output();
 }
 
-TEST(MpiStart, ARankThatNeverComesEndsTheOthers) {
-  EXPECT_THAT(output_without_rank_1("absent"),
-              HasSubstr("the deadline of a start; nothing has been heard of rank 1 ("));
-}
-
-TEST(MpiStart, ARankThatFreezesInMpiInitEndsTheOthers) {
-  EXPECT_THAT(output_without_rank_1("stopped"),
-              AnyOf(HasSubstr("rank 1, joining the other ranks, has not been heard of for 1 s, the deadline"),
-                    HasSubstr("nothing has been heard of rank 1 (")));  // a machine that is slow to start the others
+TEST(MpiStart, ARankThatNeverComesOrFreezesInMpiInitEndsTheOthers) {
+  const auto never = HasSubstr("the deadline of a start; nothing has been heard of rank 1 (");
+  at_once({[&] { EXPECT_THAT(output_without_rank_1("absent"), never); },
+           [&] {
+             EXPECT_THAT(
+                 output_without_rank_1("stopped"),
+                 AnyOf(HasSubstr("rank 1, joining the other ranks, has not been heard of for 1 s, the deadline"),
+                       never));  // on a machine that is slow to start the others
+           }});
 }
 
 struct Fault {
@@ -117,7 +135,7 @@ struct Fault {
   int signal = SIGKILL, num_ranks = 4, victim = 2;
   std::chrono::milliseconds moment = 300ms;
   double deadline_s = 0;  ///< 0: the default
-  std::vector<std::string> flags;
+  std::vector<std::string> flags = {};
 };
 
 double since_1970_s() {
@@ -154,39 +172,19 @@ Took hit(const Fault& fault) {
   }
   EXPECT_THAT(job.output(), HasSubstr("rank " + std::to_string(fault.victim)));
   EXPECT_THAT(job.orphans(), testing::IsEmpty());
-  std::cout << "the last of the others ended after " << took.survivors_s << " s, mpirun after " << took.mpirun_s
-            << " s\n";
+  std::cout << fault.verb + (fault.signal == SIGSTOP ? ", frozen: " : ", killed: ") +
+                   "the last of the others ended after " + std::to_string(took.survivors_s) + " s, mpirun after " +
+                   std::to_string(took.mpirun_s) + " s\n";
   return took;
 }
 
-TEST(MpiTransport, ADeadRankEndsTheRun) { hit({}); }
-
-TEST(MpiTransport, ADeadRankEndsTheRunOverTcp) {
-  Fault fault;
-  fault.flags = over_tcp;
-  hit(fault);
-}
-
-TEST(MpiTransport, ADeadRankEndsOneThatComputes) {
-  Fault fault;
-  fault.verb = "busy";
-  hit(fault);
-}
-
-/// As if each rank were on a machine of its own: only the launcher and the heartbeats tell.
-TEST(MpiTransport, ADeadRankOnAnotherMachineEndsTheRun) {
-  Fault fault;
-  fault.num_ranks = 3;
-  fault.flags = {"-x", "FUSION_TEST_REMOTE=1"};
-  hit(fault);
-}
-
-TEST(MpiTransport, AFrozenRankEndsTheRun) {
-  Fault fault;
-  fault.signal = SIGSTOP;
-  fault.num_ranks = 3;
-  fault.deadline_s = 1;
-  hit(fault);
+/// On the same machine, over TCP, while another computes, and as if each rank were on a machine of its own: there only
+/// the launcher and the heartbeats tell.
+TEST(MpiTransport, ADeadOrFrozenRankEndsTheRun) {
+  const Fault near{}, tcp{.flags = over_tcp}, computes{.verb = "busy", .num_ranks = 3},
+      far{.num_ranks = 3, .flags = {"-x", "FUSION_TEST_REMOTE=1"}},
+      frozen{.signal = SIGSTOP, .num_ranks = 3, .deadline_s = 1};
+  at_once({[&] { hit(near); }, [&] { hit(tcp); }, [&] { hit(computes); }, [&] { hit(far); }, [&] { hit(frozen); }});
 }
 
 TEST(MpiTransport, Survives50Kills) {

@@ -280,6 +280,34 @@ TEST_F(Train, LaunchPrintsALineThatRuns) {
               3);
 }
 
+TEST_F(Train, LaunchedScriptsCountPathsFromWhereLaunchWasCalled) {
+  ASSERT_EQ(
+      run_program("cd " + path("") + " && " + FUSION_SIM_PROGRAM +
+                  " plan --model small.toml --platform lan4 --policy equal-number --devices 2 -o s.json && " + program +
+                  " launch --plan s.json -o out -- --data synthetic --steps 1 --backend eigen --report r.json")
+          .exit_code,
+      0);
+  const Outcome run = run_program("cd / && " + path("out") + "/run --quiet");
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(losses_in(path("r.json")).size(), 1U);
+}
+
+// mpirun ends after 30 s, Slurm's minute after 60; half of the 30 s before mpirun's end is 45 s before Slurm's.
+TEST_F(Train, LaunchFollowsHostsThatComeBack) {
+  ASSERT_EQ(run_program(std::string(FUSION_SIM_PROGRAM) + " plan --model " + path("small.toml") +
+                        " --platform lan4 --policy equal-number --devices 3 -o " + path("s.json"))
+                .exit_code,
+            0);
+  const Outcome launch = fusion_exec("launch --plan " + path("s.json") + " --hosts a,b,a --timeout 30 -o " +
+                                     path("out") + " -- --data synthetic --steps 1");
+  ASSERT_EQ(launch.exit_code, 0) << launch.err;
+  EXPECT_THAT(launch.out, HasSubstr("--map-by seq"));
+  EXPECT_EQ(read_text(path("out") + "/hostfile"), "a\nb\na\n");
+  const std::string job = read_text(path("out") + "/job.sbatch");
+  for (const char* line : {"#SBATCH --nodelist=a,b\n", "#SBATCH --nodes=2\n", "#SBATCH --time=1\n", "B:USR1@45\n"})
+    EXPECT_THAT(job, HasSubstr(line));
+}
+
 TEST_F(Train, ProfileTimesEveryOpThatComputes) {
   const Outcome outcome = fusion_exec(
       "profile --model mlp --micro-batch 2 --repeats 2 --backend eigen --json --gpu '' -o " + path("p.json"));

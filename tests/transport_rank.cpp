@@ -4,6 +4,7 @@
 //   large BYTES         one message of so many bytes from rank 0 to rank 1
 //   ring DIR [DEADLINE] messages around a ring until something fails; pids go to DIR/pid.RANK
 //   busy DIR            as ring, but rank 0 computes and waits for nothing
+//   stuck DIR           rank 1 does what may take a second, for ever; the others wait for it
 //   abort CODE          rank 1 aborts, the others wait
 //   absent DIR          rank 1 never joins
 //   stopped DIR         rank 1 stops itself while it joins
@@ -78,6 +79,13 @@ void busy(Transport& t, const Arguments& arguments) {
   while (t.now().value < 60) work = work + 1;
 }
 
+void stuck(Transport& t, const Arguments& arguments) {
+  write_pid(t.rank(), arguments.at(0));
+  if (t.rank() != 1) t.receive(1, {1, 0, 0}, "what never comes");
+  t.begin_work("forward of micro-batch 3", Seconds(1));
+  for (volatile unsigned work = 0;;) work = work + 1;
+}
+
 void abort(Transport& t, const Arguments& arguments) {
   if (t.rank() == 1) throw InputError("data.txt", "", "is empty");
   (void)arguments;
@@ -117,10 +125,10 @@ struct Verb {
   std::string_view name;
   void (*run)(Transport&, const Arguments&);
 };
-constexpr std::array verbs = {Verb{"suite", suite},     Verb{"shaped", shaped},      Verb{"large", large},
-                              Verb{"ring", ring},       Verb{"busy", busy},          Verb{"abort", abort},
-                              Verb{"end", end},         Verb{"absent", not_started}, Verb{"stopped", not_started},
-                              Verb{"handshake", shake}, Verb{"probe", probe_ranks}};
+constexpr std::array verbs = {Verb{"suite", suite},         Verb{"shaped", shaped},   Verb{"large", large},
+                              Verb{"ring", ring},           Verb{"busy", busy},       Verb{"stuck", stuck},
+                              Verb{"abort", abort},         Verb{"end", end},         Verb{"absent", not_started},
+                              Verb{"stopped", not_started}, Verb{"handshake", shake}, Verb{"probe", probe_ranks}};
 
 int report(const Transport& t, ExitCode code, const char* what) {
   std::cerr << "fusion-transport-rank: " + std::string(what) + " [rank " + std::to_string(t.rank()) + ", exit " +
