@@ -380,7 +380,9 @@ std::vector<pid_t> ranks_of(const std::string& folder) {
   std::vector<pid_t> found;
   for (const auto& entry : fs::directory_iterator("/proc")) {
     std::ifstream file(entry.path() / "cmdline");
-    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    std::ostringstream text;
+    text << file.rdbuf();  // throws nothing where the process has just ended
+    const std::string line = text.str();
     if (line.starts_with(program) && line.find(folder) != std::string::npos)
       found.push_back(std::stoi(entry.path().filename().string()));
   }
