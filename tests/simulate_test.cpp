@@ -60,38 +60,6 @@ TEST(Golden, G1_ComputeMessageCompute) {
   EXPECT_NEAR(iteration(program, platform).value, 10.050, 1e-9);
 }
 
-/// All-reduce of `bytes` by a ring of n hosts: in each of 2(n-1) rounds every host sends 1/n of them to its neighbour.
-Program ring_all_reduce(std::size_t n, std::int64_t bytes) {
-  Program program = empty_program();
-  std::vector<std::vector<TaskId>> last(n);  // what each host's next send waits for
-  for (std::size_t round = 0; round < 2 * (n - 1); ++round) {
-    std::vector<std::vector<TaskId>> received(n);
-    for (std::size_t host = 0; host < n; ++host) {
-      const std::size_t next = (host + 1) % n;
-      const MessageTasks message =
-          add_message(program, DeviceId(host), DeviceId(next), Bytes(bytes / static_cast<std::int64_t>(n)), last[host]);
-      received[next] = {message.recv};
-    }
-    last = received;
-    if (round >= n - 1) continue;  // the second half of the rounds only hands sums on
-    for (std::size_t host = 0; host < n; ++host) {
-      last[host] = {add_compute(program, DeviceId(host), Seconds(0), last[host])};
-      program.tasks[last[host][0].index()].kind = TaskKind::reduce;
-    }
-  }
-  return program;
-}
-
-// Each host sends 2 (n-1)/n S bytes: 2 (3/4) 100e6 / 1.25e9 = 0.12 s; at 10 Mbps 2 (3/4) 100e6 / 1.25e6 = 120 s.
-TEST(Golden, G2_RingAllReduce) {
-  const auto at = [](double bandwidth) {
-    return iteration(ring_all_reduce(4, 100'000'000),
-                     make_platform({.num_devices = 4, .nic = BytesPerSecond(bandwidth)}));
-  };
-  EXPECT_NEAR(at(1.25e9).value, 0.12, 1e-9);
-  EXPECT_NEAR(at(1.25e6).value, 120, 1e-6);
-}
-
 // n flows of 1.25 MB over one link of 1.25e8 B/s: all end at n x 0.01 s.
 TEST(Golden, G3_ManyFlowsOverOneLinkAllEnd) {
   for (const int n : {1, 101, 200, 2000}) {

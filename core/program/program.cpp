@@ -34,6 +34,8 @@ std::string_view name_of(Payload::Kind kind) {
       return "gradient";
     case Payload::Kind::parameter_gradient:
       return "parameter gradient";
+    case Payload::Kind::parameter_sum:
+      return "sum of parameter gradients";
   }
   check(false, "a payload kind without a name");
   return {};

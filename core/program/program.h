@@ -33,12 +33,13 @@ namespace fusion {
 enum class TaskKind : std::uint8_t { compute, send, recv, reduce, update };
 std::string_view name_of(TaskKind);
 
-/// What a message carries, or a reduce adds: a tensor, its gradient, or a range of parameter gradients.
+/// What a message carries, or a reduce adds: a tensor, its gradient, or a range of parameter gradients. The receiver of
+/// a gradient waits for a reduce that adds it to its own; that of a sum takes it over.
 struct Payload {
-  enum class Kind : std::uint8_t { none, activation, gradient, parameter_gradient };
+  enum class Kind : std::uint8_t { none, activation, gradient, parameter_gradient, parameter_sum };
   Kind kind = Kind::none;
   TensorId tensor;                      ///< activation, gradient
-  std::vector<ParameterId> parameters;  ///< parameter_gradient: a bucket, flattened in this order …
+  std::vector<ParameterId> parameters;  ///< parameter_gradient, parameter_sum: a bucket, flattened in this order …
   std::int64_t begin = 0, end = 0;      ///< … and the elements of it that are meant
   std::string name;                     ///< for people: "h.3.add", "wte.weight"
   bool operator==(const Payload&) const = default;
