@@ -344,6 +344,26 @@ TEST_F(PlatformFile, FirstDevicesKeepTheirRoutesAndNothingElse) {
   }
 }
 
+TEST_F(PlatformFile, AnySubsetOfDevicesKeepsItsRoutes) {
+  std::mt19937_64 random(12);
+  for (int round = 0; round < 40; ++round) {
+    const Platform whole = load(random_platform(random));
+    std::vector<DeviceId> kept;
+    for (std::size_t d = 0; d < whole.devices.size(); ++d)
+      if (random() % 2 == 0) kept.emplace_back(d);
+    if (kept.empty()) continue;
+    const Platform part = only_devices(whole, kept);
+    ASSERT_EQ(part.devices.size(), kept.size());
+    for (std::size_t a = 0; a < kept.size(); ++a) {
+      EXPECT_EQ(part.devices[a].name, whole.device(kept[a]).name);
+      EXPECT_EQ(part.gpu_of(DeviceId(a)), whole.gpu_of(kept[a]));
+      EXPECT_EQ(std::ranges::count(part.hosts[part.devices[a].host.index()].devices, DeviceId(a)), 1);
+      for (std::size_t b = 0; b < kept.size(); ++b)
+        EXPECT_EQ(names(part, route(part, DeviceId(a), DeviceId(b))), names(whole, route(whole, kept[a], kept[b])));
+    }
+  }
+}
+
 TEST(Platform, FirstDevicesRefusesNoneAndTooMany) {
   const Platform p = load_platform("lan4");
   EXPECT_THROW(first_devices(p, 0), InputError);

@@ -42,30 +42,34 @@ class Renumbering {
 };
 
 /// Indices of the matrix rows that stay.
-std::vector<std::size_t> kept_groups(const Platform& platform, std::size_t num_devices) {
+std::vector<std::size_t> kept_groups(const Platform& platform, const std::vector<DeviceId>& devices) {
   std::vector<bool> kept(num_groups(platform, platform.matrix->level), false);
-  for (std::size_t d = 0; d < num_devices; ++d) kept[group_of(platform, platform.matrix->level, DeviceId(d))] = true;
+  for (const DeviceId id : devices) kept[group_of(platform, platform.matrix->level, id)] = true;
   std::vector<std::size_t> groups;
   for (std::size_t g = 0; g < kept.size(); ++g)
     if (kept[g]) groups.push_back(g);
   return groups;
 }
 
-std::optional<LinkMatrix> first_rows(const Platform& platform, std::size_t num_devices) {
+std::optional<LinkMatrix> kept_rows(const Platform& platform, const std::vector<DeviceId>& devices) {
   if (!platform.matrix) return {};
   LinkMatrix matrix{platform.matrix->level, {}};
-  const auto groups = kept_groups(platform, num_devices);
+  const auto groups = kept_groups(platform, devices);
   const std::size_t n = num_groups(platform, matrix.level);
   for (const std::size_t from : groups)
     for (const std::size_t to : groups) matrix.entries.push_back(platform.matrix->entries[from * n + to]);
   return matrix;
 }
 
-void drop_other_devices(Platform& platform, std::size_t num_devices) {
-  for (Host& host : platform.hosts) std::erase_if(host.devices, [&](DeviceId id) { return id.index() >= num_devices; });
-  platform.matrix = first_rows(platform, num_devices);
-  platform.devices.resize(num_devices);
-  platform.buses.resize(num_devices);
+void drop_other_devices(Platform& platform, const std::vector<DeviceId>& stay) {
+  Renumbering<DeviceId> devices(platform.devices.size());
+  for (const DeviceId id : stay) devices.keep(id);
+  platform.matrix = kept_rows(platform, stay);
+  for (Host& host : platform.hosts) std::erase_if(host.devices, [&](DeviceId id) { return !devices.kept(id.index()); });
+  platform.devices = devices.finish(platform.devices);
+  platform.buses = devices.finish(platform.buses);
+  for (Host& host : platform.hosts)
+    for (DeviceId& id : host.devices) id = devices(id);
 }
 
 void drop_unused_gpus(Platform& platform) {
@@ -121,8 +125,14 @@ Platform first_devices(const Platform& platform, std::size_t n) {
   if (n > platform.devices.size())
     throw InputError(platform.name, "devices",
                      std::to_string(n) + " devices asked for, it has " + std::to_string(platform.devices.size()));
+  std::vector<DeviceId> first;
+  for (std::size_t d = 0; d < n; ++d) first.emplace_back(d);
+  return only_devices(platform, first);
+}
+
+Platform only_devices(const Platform& platform, const std::vector<DeviceId>& devices) {
   Platform smaller = platform;
-  drop_other_devices(smaller, n);
+  drop_other_devices(smaller, devices);
   drop_unused_gpus(smaller);
   drop_empty_places(smaller);
   drop_unused_links(smaller);

@@ -17,4 +17,8 @@ std::size_t group_of(const Platform&, LinkMatrix::Level, DeviceId);
 /// whose bus serves the pair already.
 std::optional<LinkId> matrix_entry(const Platform&, DeviceId from, DeviceId to);
 
+/// Some of the devices, in the platform's order whatever theirs is, and what they need. Precondition: they differ, and
+/// there is one.
+Platform only_devices(const Platform&, const std::vector<DeviceId>&);
+
 }  // namespace fusion
