@@ -7,6 +7,9 @@
 //     is not the last to read it adds its two first, a + (b + c) for (a + b) + c, which may cost the last bit;
 //   - copies of a tied parameter add the gradients of all holders from the first stage to the last;
 //   - the global norm adds the squares of the parameters in the order of their ids, whoever holds them.
+// Replicas take a run of a step's micro-batches each, so their sums are bracketed otherwise than in one process: equal
+// up to the last bits. Copies of a parameter stay equal in all bits, since each element is summed in one place or in
+// one order.
 #pragma once
 
 #include <atomic>
@@ -75,8 +78,8 @@ struct RankResult {
 };
 
 /// Runs this rank's part to the end. `data` may be null where needs_data says no. Throws InputError for what can't be
-/// executed (a 16-bit graph, replicas, an op that the backend does not have, a checkpoint that does not fit),
-/// RuntimeFault for a loss that is not finite, PeerLost.
+/// executed (a 16-bit graph, several stages on one device, an op that the backend does not have, a checkpoint that does
+/// not fit), RuntimeFault for a loss that is not finite, PeerLost.
 RankResult execute(const Program&, const Graph&, Transport&, const BackendRow&, const DataSet* data,
                    const TrainOptions&);
 

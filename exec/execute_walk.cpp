@@ -16,11 +16,8 @@ StageId stage_of(const Program& program, const Graph& graph, std::size_t rank) {
                      std::string(name_of(graph.dtype)) + " is not executed yet; plan with --precision fp32");
   check(rank < program.devices.size(), "more ranks than devices in the program");
   std::vector<std::size_t> mine;
-  for (std::size_t s = 0; s < program.stages.size(); ++s) {
-    if (program.stages[s].replica != 0)
-      throw InputError(program.info.model, "replica", "replicas are not executed yet");
+  for (std::size_t s = 0; s < program.stages.size(); ++s)
     if (program.stages[s].device == program.devices[rank].device) mine.push_back(s);
-  }
   const bool splits =
       std::ranges::any_of(program.tasks, [](const Task& t) { return t.phase == Phase::weight_gradient; });
   if (mine.size() != 1 || splits)
@@ -51,10 +48,10 @@ void for_each_piece(const Payload& bucket, std::vector<HostTensor>& of_parameter
   }
 }
 
-/// Parameters of this stage that no earlier one holds.
+/// Parameters of this stage that no earlier one holds, of any replica.
 std::vector<ParameterId> held_first(const Program& program, const Graph& graph, StageId stage, const Part& part) {
   std::vector<std::size_t> stage_of_op(graph.ops.size());
-  for (std::size_t s = 0; s < program.stages.size(); ++s)
+  for (std::size_t s = program.stages.size(); s-- > 0;)
     for (const OpId op : program.stages[s].ops) stage_of_op[op.index()] = s;
   std::vector<ParameterId> owned;
   for (const ParameterId p : part.parameters) {
@@ -113,6 +110,8 @@ double Walk::run(std::int64_t step, const std::function<float()>& clip_scale) {
         continue;
       case TaskKind::send:
         to_send_[rank_of_.at(program_.task(next.task).peer)].push_back(next);
+        // Sums go from hand to hand in the order of the lists: the next step changes what this one sends.
+        if (program_.task(next.task).phase == Phase::exchange) wait_for(program_.task(next.task), next.micro_batch);
         break;
       default:
         compute(next);
@@ -121,7 +120,7 @@ double Walk::run(std::int64_t step, const std::function<float()>& clip_scale) {
   }
   scale();
   check(arrived_.empty() && outputs_.empty() && input_gradients_.empty(), "a tensor that nobody took");
-  return loss_ / program_.info.micro_batches;
+  return loss_ / micro_batches_of_all();
 }
 
 template <class Visit>
@@ -180,14 +179,16 @@ void Walk::forward(const Task& task, int micro_batch) {
       inputs.emplace(program_.task(before).payload.tensor, claim(before, m));
   if (!part_.data.empty()) {
     const DataPorts ports = ports_of(graph_);
-    Batch batch = batch_of(*data_, graph_, options_.seed, first_sample(step_) + micro_batch * graph_.micro_batch);
+    Batch batch =
+        batch_of(*data_, graph_, options_.seed, first_sample(step_) + number_of(micro_batch) * graph_.micro_batch);
     for (const TensorId tensor : part_.data)
       inputs.emplace(tensor, std::move(tensor == ports.input ? batch.input : batch.label));
   }
-  ForwardResult result = backend_->forward(micro_batch, std::move(inputs), {options_.seed, step_});
+  ForwardResult result = backend_->forward(number_of(micro_batch), std::move(inputs), {options_.seed, step_});
   if (result.loss) loss_ += *result.loss;
   for (auto& [tensor, value] : result.outputs) outputs_[{tensor, m}] = {std::move(value), readers_.at(tensor)};
-  if (!has_backward_) backend_->backward(micro_batch, {}, 0);  // nothing to differentiate: it forgets the micro-batch
+  if (!has_backward_)
+    backend_->backward(number_of(micro_batch), {}, 0);  // nothing to differentiate: it forgets the micro-batch
 }
 
 void Walk::backward(const Task& task, int micro_batch) {
@@ -205,8 +206,17 @@ void Walk::backward(const Task& task, int micro_batch) {
     else
       add_to(sum->second.floats(), gradient.floats());
   }
-  Values gradients = backend_->backward(micro_batch, std::move(output_gradients), 1.0 / program_.info.micro_batches);
+  Values gradients =
+      backend_->backward(number_of(micro_batch), std::move(output_gradients), 1.0 / micro_batches_of_all());
   for (auto& [tensor, gradient] : gradients) input_gradients_[{tensor, m}] = std::move(gradient);
+}
+
+/// Of all replicas together.
+int Walk::micro_batches_of_all() const { return program_.info.micro_batches * program_.info.replicas; }
+
+/// Among those of all replicas: each has a run of them.
+int Walk::number_of(int micro_batch) const {
+  return program_.stages[stage_.index()].replica * program_.info.micro_batches + micro_batch;
 }
 
 /// Own gradients and those that arrived, from the first stage that holds the bucket to the last.
@@ -219,8 +229,13 @@ void Walk::reduce(const Task& task) {
       parts[program_.task(program_.task(before).match).stage] = claim(before, 0);
   HostTensor sum = std::move(parts.begin()->second);
   for (auto part = std::next(parts.begin()); part != parts.end(); ++part) add_to(sum.floats(), part->second.floats());
-  for_each_piece(task.payload, store_.gradients, [&](std::span<float> piece, std::size_t at) {
-    std::ranges::copy(sum.floats().subspan(at, piece.size()), piece.begin());
+  put(task.payload, sum);
+}
+
+/// In place of this rank's own gradients.
+void Walk::put(const Payload& bucket, HostTensor& values) {
+  for_each_piece(bucket, store_.gradients, [&](std::span<float> piece, std::size_t at) {
+    std::ranges::copy(values.floats().subspan(at, piece.size()), piece.begin());
   });
 }
 
@@ -266,6 +281,9 @@ void Walk::take(TaskId recv, std::uint32_t micro_batch) {
   HostTensor& tensor = arrived_[{recv, micro_batch}];
   const auto unpack = [&] { tensor = wire_.unpack(recv, std::move(message)); };
   task.codec.kind == CodecKind::none ? unpack() : timed("codec", nullptr, unpack);
+  if (task.payload.kind != Payload::Kind::parameter_sum) return;
+  HostTensor sum = claim(recv, micro_batch);
+  put(task.payload, sum);
 }
 
 HostTensor Walk::claim(TaskId recv, std::uint32_t micro_batch) {

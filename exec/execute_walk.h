@@ -48,7 +48,7 @@ class Walk {
   std::int64_t first_sample(std::int64_t step) const {
     return start_.first_sample + (step - start_.step) * samples_per_step();
   }
-  std::int64_t samples_per_step() const { return program_.info.micro_batches * graph_.micro_batch; }
+  std::int64_t samples_per_step() const { return micro_batches_of_all() * graph_.micro_batch; }
   /// The values in the store have been replaced.
   void parameters_changed() { backend_->parameters_changed(); }
   DeviceId device() const { return program_.devices[rank_].device; }
@@ -57,10 +57,13 @@ class Walk {
   using Instance = std::pair<TaskId, std::uint32_t>;
   using Of = std::pair<TensorId, std::uint32_t>;
 
+  int micro_batches_of_all() const;
+  int number_of(int micro_batch) const;
   void compute(const Step&);
   void forward(const Task&, int micro_batch);
   void backward(const Task&, int micro_batch);
   void reduce(const Task&);
+  void put(const Payload& bucket, HostTensor& values);
   void update_parameters();
   void fold();
   float scale();

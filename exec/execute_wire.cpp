@@ -9,8 +9,10 @@ namespace fusion::exec {
 namespace {
 
 Shape shape_of(const Task& task, const Graph& graph) {
-  if (task.payload.kind != Payload::Kind::parameter_gradient) return graph.tensor(task.payload.tensor).shape;
-  return {task.payload.end - task.payload.begin};
+  const bool of_parameters =
+      task.payload.kind == Payload::Kind::parameter_gradient || task.payload.kind == Payload::Kind::parameter_sum;
+  if (of_parameters) return {task.payload.end - task.payload.begin};
+  return graph.tensor(task.payload.tensor).shape;
 }
 
 DType dtype_of(const Task& task, const Graph& graph) {
@@ -28,15 +30,16 @@ Coding coding_of(const Task& task, const Graph& graph) {
   return *coding;
 }
 
-/// "send/activation/h.3.add/h.4.ln_1/topk"
+/// "send/activation/h.3.add/h.4.ln_1/topk", and "/replica 1" where it is not the first.
 std::string state_name(const Program& program, const Graph& graph, TaskId id) {
   const Task& task = program.task(id);
   const bool sends = task.kind == TaskKind::send;
   const bool at_reader = sends == (task.payload.kind == Payload::Kind::gradient);
   const StageId reader = at_reader ? task.stage : program.task(task.match).stage;
   const std::string& op = graph.op(program.stages[reader.index()].ops.front()).name;
+  const int replica = program.stages[reader.index()].replica;
   return (sends ? "send/" : "recv/") + std::string(name_of(task.payload.kind)) + '/' + task.payload.name + '/' + op +
-         '/' + std::string(row_of(task.codec.kind).name);
+         '/' + std::string(row_of(task.codec.kind).name) + (replica > 0 ? "/replica " + std::to_string(replica) : "");
 }
 
 template <class Visit>

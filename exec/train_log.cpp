@@ -27,7 +27,8 @@ StepFigures figures_of(const Program& program, const Graph& graph, const Platfor
   StepFigures figures{.info = program.info, .devices = {}, .model_flops = {}, .peak = {}, .steps = steps};
   for (const DeviceProgram& device : program.devices) figures.devices.push_back(platform.device(device.device).name);
   const Totals sums = totals(graph, estimate(graph));
-  figures.model_flops = (sums.forward_flops + sums.backward_flops) * static_cast<double>(program.info.micro_batches);
+  figures.model_flops = (sums.forward_flops + sums.backward_flops) *
+                        static_cast<double>(program.info.micro_batches * program.info.replicas);
   if (peak_of_a_rank) figures.peak = *peak_of_a_rank * static_cast<double>(program.devices.size());
   return figures;
 }

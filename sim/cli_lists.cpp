@@ -2,6 +2,7 @@
 #include "core/graph/models.h"
 #include "core/plan/compression.h"
 #include "core/plan/policies.h"
+#include "core/program/collective.h"
 #include "core/program/order_file.h"
 #include "sim/cli.h"
 
@@ -50,7 +51,9 @@ std::vector<Entry> codecs() {
 }
 
 std::vector<Entry> collectives() {
-  return {{"direct", "every holder of tied parameters sends its gradient to every other; sums in stage order"}};
+  std::vector<Entry> entries = entries_of(collective_table());
+  entries.push_back({std::string(auto_collective), "for each group the one of these that its formula finds quickest"});
+  return entries;
 }
 
 std::vector<Entry> orders() {
@@ -111,7 +114,7 @@ constexpr List lists[] = {
     {"policies", "placement policies", [] { return entries_of(policy_table()); }},
     {"orders", "pipeline orders, and any of them as a table", orders},
     {"codecs", "what --compress takes", codecs},
-    {"collectives", "how parameter gradients are exchanged", collectives},
+    {"collectives", "what --collective takes: how gradients of replicas and tied parameters are added up", collectives},
 };
 
 void show(const std::vector<Entry>& entries, const Output& output) {

@@ -1,5 +1,7 @@
 // fusion-sim plan: which device runs what, and what crosses each cut.
 #include "core/plan/bounds.h"
+#include <set>
+
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"
 #include "core/program/order.h"
@@ -39,15 +41,16 @@ Table stage_table(const Schedule& schedule, const Problem& problem) {
                {"sends", Align::right}});
   const std::vector<StageCosts> costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
   const std::vector<Bytes> memory = memory_by_device(schedule, costs);
+  std::set<DeviceId> seen;
   for (std::size_t s = 0; s < schedule.stages.size(); ++s) {
     const Stage& stage = schedule.stages[s];
     const StageCosts& cost = costs[s];
     const GpuType& gpu = problem.platform.gpu_of(stage.device);
-    const bool is_first = s < memory.size();  // of its device, which is what needs the memory
+    const bool is_first = seen.insert(stage.device).second;  // of its device, which is what needs the memory
     table.add({std::to_string(s), problem.platform.device(stage.device).name, gpu.name,
                stage_name(problem.graph, stage), format(cost.forward + cost.forward_codec),
-               format(cost.backward_pass()), is_first ? format(memory[s]) : "", is_first ? format(gpu.memory) : "",
-               outgoing(schedule, problem.graph, StageId(s))});
+               format(cost.backward_pass()), is_first ? format(memory[seen.size() - 1]) : "",
+               is_first ? format(gpu.memory) : "", outgoing(schedule, problem.graph, StageId(s))});
   }
   return table;
 }
@@ -64,8 +67,9 @@ std::string summary(const Schedule& schedule, const Problem& problem) {
   const Order order = find_order(schedule.order);
   return schedule.policy + ", " + schedule.compress + ", " + schedule.order + ": predicted iteration " +
          format(schedule.predicted_iteration) + " for " + std::to_string(schedule.micro_batches) +
-         " micro-batches on " + std::to_string(schedule.stages.size() / static_cast<std::size_t>(order.chunks)) +
-         " of " + std::to_string(problem.platform.devices.size()) + " devices; " + pace(schedule, problem, order);
+         " micro-batches on " + (schedule.replicas > 1 ? std::to_string(schedule.replicas) + " replicas, " : "") +
+         std::to_string(schedule.stages.size() / static_cast<std::size_t>(order.chunks)) + " of " +
+         std::to_string(problem.platform.devices.size()) + " devices; " + pace(schedule, problem, order);
 }
 
 /// How far the plan can be from the best one at most.

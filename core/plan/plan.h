@@ -22,7 +22,9 @@ struct ProblemOptions {
 /// What a run is asked for. The table in run_config.cpp names each key once, for flags and for --config files.
 struct RunConfig : ProblemOptions {
   std::string policy = "op-fence", order = "1f1b", compress = "none";
-  int micro_batches = 8;
+  int micro_batches = 8;  ///< per iteration, of all replicas together
+  int replicas = 1;
+  std::string collective = "auto";
   std::uint64_t seed = 1;
 };
 
@@ -38,7 +40,9 @@ Problem load_problem(const ProblemOptions&);
 /// Ratio and row of RunConfig::compress. Throws InputError.
 Compression compression_of(const RunConfig&);
 
-/// Decides: policy, then compression, memory check, prediction. Throws InputError or Infeasible.
+/// Decides: policy, then compression, memory check, prediction. With replicas the policy places each on its share of
+/// the devices; of the ways to divide them (replicas.h) the one predicted to be quicker. Throws InputError or
+/// Infeasible.
 Schedule make_schedule(const RunConfig&, const Problem&);
 
 /// What the schedule's iteration is expected to take: the planner's objective, predict(). That knows one stage per

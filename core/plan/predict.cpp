@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <map>
 #include <ranges>
 #include <tuple>
 #include <utility>
 
+#include "core/plan/exchange.h"
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"
 #include "core/platform/platform.h"
@@ -17,6 +19,7 @@ const ChannelBetween* channel(const Resource& resource) { return std::get_if<Cha
 struct Passage {
   Seconds fill{};                   ///< until the last backward ends
   std::vector<Seconds> round_trip;  ///< per stage, from the start of its forward to the end of its backward
+  std::vector<Seconds> done;        ///< per stage, until the end of its backward
 };
 
 /// Channels are sorted by the earlier of their two stages, so a stage is done before the channels that leave it are
@@ -44,7 +47,7 @@ Passage pass_alone(const std::vector<StageCosts>& costs, const Traffic& traffic)
     }
     done[s] += costs[s].backward_pass();
   }
-  Passage passage{*std::ranges::max_element(done), {}};
+  Passage passage{*std::ranges::max_element(done), {}, done};
   for (std::size_t s = 0; s < costs.size(); ++s) passage.round_trip.push_back(done[s] - ready[s]);
   return passage;
 }
@@ -70,24 +73,24 @@ Line line_of(const std::vector<StageCosts>& costs, const Traffic& traffic) {
 struct Wait {
   Seconds following{};  ///< from the first micro-batch to the last
   Seconds pace{};
-  int stage = 0, in_flight = 0;
+  std::size_t stage = 0;
+  int in_flight = 0;
 };
 
 /// The pace of the stages s to e: micro-batch i + k_s starts at s after i came back through e, which took i + k_e - 1
 /// first. So k_s - k_e + 1 micro-batches share the round trip from s to e. Spans beyond `longest_span` are left to the
 /// round trip to the end, which `Passage` has.
-void consider_spans(Wait& longest, const Line& line, const std::vector<int>& in_flight, int s, int micro_batches,
-                    Seconds bottleneck) {
+void consider_spans(Wait& longest, const Line& line, const std::vector<int>& in_flight, std::size_t first,
+                    std::size_t last, int micro_batches, Seconds bottleneck) {
   constexpr std::size_t longest_span = 16;
-  const auto first = static_cast<std::size_t>(s);
-  const std::size_t end = std::min(line.stage.size(), first + longest_span);
+  const std::size_t end = std::min(last, first + longest_span);
   Seconds round_trip = line.stage[first];
   for (std::size_t e = first + 1; e < end; ++e) {
     round_trip += line.boundary[e - 1] + line.stage[e];
     const int shared = in_flight[first] - in_flight[e] + 1;
     const Seconds pace = std::max(bottleneck, round_trip / shared);
     const Seconds time = (in_flight[first] - 1) * bottleneck + (micro_batches - in_flight[first]) * pace;
-    if (time > longest.following) longest = {time, pace, s, shared};
+    if (time > longest.following) longest = {time, pace, first, shared};
   }
 }
 
@@ -96,22 +99,24 @@ void consider_spans(Wait& longest, const Line& line, const std::vector<int>& in_
 Seconds find_pace(Prediction& prediction, const Passage& passage, const Line& line, const Schedule& schedule,
                   const Platform& platform) {
   const Order order = find_order(schedule.order);
-  const int num_stages = static_cast<int>(schedule.stages.size()), m = schedule.micro_batches;
+  const int m = micro_batches_of_each(schedule);
   std::vector<int> in_flight;
-  for (int s = 0; s < num_stages; ++s) in_flight.push_back(order.in_flight({num_stages, s, m}));
+  for (const StageRange& pipeline : pipelines(schedule.stages))
+    for (int s = 0; s < static_cast<int>(pipeline.size()); ++s)
+      in_flight.push_back(order.in_flight({static_cast<int>(pipeline.size()), s, m}));
   Wait longest{(m - 1) * prediction.bottleneck, {}, 0, 0};
-  for (int s = 0; s < num_stages; ++s) {
-    const int k = in_flight[static_cast<std::size_t>(s)];
-    if (k >= m) continue;
-    const Seconds round_trip = passage.round_trip[static_cast<std::size_t>(s)];
-    const Seconds time = following(m, k, prediction.bottleneck, round_trip);
-    if (time > longest.following) longest = {time, round_trip / k, s, k};
-    consider_spans(longest, line, in_flight, s, m, prediction.bottleneck);
-  }
+  for (const StageRange& pipeline : pipelines(schedule.stages))
+    for (std::size_t s = pipeline.first; s < pipeline.last; ++s) {
+      const int k = in_flight[s];
+      if (k >= m) continue;
+      const Seconds round_trip = passage.round_trip[s];
+      const Seconds time = following(m, k, prediction.bottleneck, round_trip);
+      if (time > longest.following) longest = {time, round_trip / k, s, k};
+      consider_spans(longest, line, in_flight, s, pipeline.last, m, prediction.bottleneck);
+    }
   if (longest.in_flight > 0) {
     prediction.pace = longest.pace;
-    prediction.pace_name = "the round trip from " +
-                           platform.device(schedule.stages[static_cast<std::size_t>(longest.stage)].device).name +
+    prediction.pace_name = "the round trip from " + platform.device(schedule.stages[longest.stage].device).name +
                            " with " + std::to_string(longest.in_flight) +
                            (longest.in_flight == 1 ? " micro-batch" : " micro-batches") + " in flight";
   }
@@ -150,34 +155,24 @@ void find_bottleneck(Prediction& prediction, const Schedule& schedule, const Gra
   prediction.bottleneck_name = forward_name == backward_name ? forward_name : forward_name + " and " + backward_name;
 }
 
-std::vector<StageId> holders(const Parameter& parameter, const std::vector<Stage>& stages) {
-  std::vector<StageId> found;
-  for (std::size_t s = 0; s < stages.size(); ++s)
-    if (std::ranges::any_of(parameter.users, [&](OpId op) { return std::ranges::binary_search(stages[s].ops, op); }))
-      found.emplace_back(s);
-  return found;
-}
-
-/// Every holder of a tied parameter sends its dense gradient to every other, once per iteration (lower.h).
-Seconds exchange(const Schedule& schedule, const Graph& graph, const Platform& platform) {
-  std::vector<Message> sent;
-  const std::int64_t element = size_of(compute_dtype(schedule.training.precision));
-  for (const Parameter& parameter : graph.parameters) {
-    if (parameter.users.size() < 2) continue;
-    const std::vector<StageId> stages = holders(parameter, schedule.stages);
-    const Bytes size(num_elements(parameter.shape) * element);
-    for (const StageId from : stages)
-      for (const StageId to : stages)
-        if (from != to)
-          sent.push_back({.edge = 0, .gradient = false, .from = from, .to = to, .dense = size, .wire = size});
+/// How long the sums of gradients take beyond the last backward of all. A stage's own last backward ends earlier by as
+/// much as that of a single micro-batch does, and then its device begins with what it holds.
+Seconds exchange(const Schedule& schedule, const Graph& graph, const Platform& platform, const Passage& passage) {
+  const auto device = [&](StageId id) { return schedule.stages[id.index()].device; };
+  std::map<DeviceId, Seconds> free;  // counted from the last backward of all, so negative before it
+  Seconds last{};
+  for (const Exchange& each : exchanges(schedule, graph)) {
+    Seconds time = -1 * passage.fill;
+    for (const StageId id : each.stages) {
+      time = std::max(time, passage.done[id.index()] - passage.fill);
+      if (const auto busy = free.find(device(id)); busy != free.end()) time = std::max(time, busy->second);
+    }
+    time += all_reduce_time(transfers(each, schedule, platform), group_of(each, schedule, platform),
+                            each.bucket.bytes_per_element);
+    for (const StageId id : each.first) free[device(id)] = time;
+    last = std::max(last, time);
   }
-  std::ranges::stable_sort(sent, {}, [](const Message& each) { return std::pair(each.from, each.to); });
-  Seconds longest{}, latency{};
-  for (const Resource& each : traffic(schedule, platform, std::move(sent)).resources) {
-    longest = std::max(longest, each.busy());
-    latency = std::max(latency, each.latency);
-  }
-  return longest + latency;
+  return last;
 }
 
 }  // namespace
@@ -193,7 +188,7 @@ Prediction predict(const Schedule& schedule, const Graph& graph, const std::vect
   Prediction prediction;
   const Passage passage = pass_alone(costs, crossing);
   prediction.fill = passage.fill;
-  prediction.exchange = exchange(schedule, graph, platform);
+  prediction.exchange = exchange(schedule, graph, platform, passage);
   find_bottleneck(prediction, schedule, graph, costs, crossing, platform);
   prediction.pace = prediction.bottleneck;
   prediction.pace_name = prediction.bottleneck_name;

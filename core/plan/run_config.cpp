@@ -7,6 +7,7 @@
 
 #include "core/base/names.h"
 #include "core/base/toml_file.h"
+#include "core/program/collective.h"
 
 namespace fusion {
 namespace {
@@ -60,6 +61,12 @@ constexpr std::array options = {
     RunOption{"micro-batch", "samples per micro-batch", Kind::whole_number,
               [](Config& c, Text v) { c.model_options.micro_batch = whole_number(v, 1, max_micro_batch); },
               [](const Config& c) { return std::to_string(c.model_options.micro_batch); }},
+    RunOption{"replicas", "copies of the network; each trains on its share of the micro-batches", Kind::whole_number,
+              [](Config& c, Text v) { c.replicas = static_cast<int>(whole_number(v, 1, max_micro_batches)); },
+              [](const Config& c) { return std::to_string(c.replicas); }},
+    RunOption{"collective", "how gradients are added up: ring, …, or auto, the quickest by its formula", Kind::text,
+              [](Config& c, Text v) { c.collective = collective_named(v); },
+              [](const Config& c) { return c.collective; }},
     RunOption{"seq", "tokens per sample; 0: the model's own, 1024 at most", Kind::whole_number,
               [](Config& c, Text v) { c.model_options.sequence_length = whole_number(v, 0, max_length); },
               [](const Config& c) { return std::to_string(c.model_options.sequence_length); }},

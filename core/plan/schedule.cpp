@@ -18,9 +18,9 @@ auto place_of(const CutEdge& edge) { return std::tie(edge.from, edge.to, edge.te
 /// Which stage runs each op; nothing where none does.
 using StageOf = std::vector<std::optional<StageId>>;
 
-StageOf stage_of_ops(const Graph& graph, const std::vector<Stage>& stages) {
+StageOf stage_of_ops(const Graph& graph, const std::vector<Stage>& stages, StageRange pipeline) {
   StageOf stage_of(graph.ops.size());
-  for (std::size_t s = 0; s < stages.size(); ++s)
+  for (std::size_t s = pipeline.first; s < pipeline.last; ++s)
     for (const OpId op : stages[s].ops) stage_of[op.index()] = StageId(s);
   return stage_of;
 }
@@ -33,9 +33,13 @@ class Validator {
 
   void run() {
     settings();
-    devices();
-    cover();
-    pipeline_order();
+    replicas();
+    taken_.resize(platform_.devices.size());
+    for (const StageRange& each : pipelines(schedule_.stages)) {
+      devices(each);
+      cover(each);
+      pipeline_order(each);
+    }
     edges();
     codecs();
   }
@@ -52,31 +56,43 @@ class Validator {
     if (schedule_.micro_batches < 1 || schedule_.micro_batches > max_micro_batches)
       fail("micro_batches",
            std::to_string(schedule_.micro_batches) + " is not from 1 to " + std::to_string(max_micro_batches));
+    require_even_shares(schedule_, file_);
     if (schedule_.stages.empty()) fail("stages", "there are none: nothing would run");
   }
 
-  void devices() const {
-    const Order order = find_order(schedule_.order, schedule_.micro_batches);
-    const auto chunks = static_cast<std::size_t>(order.chunks);
-    if (schedule_.stages.size() % chunks != 0)
-      fail("stages", std::to_string(schedule_.stages.size()) + " of them; " + order.name + " runs " +
-                         std::to_string(chunks) + " on every device");
-    const std::size_t num_devices = schedule_.stages.size() / chunks;
-    order.require_devices(static_cast<int>(num_devices));
-    std::vector<std::optional<std::size_t>> stage_on(platform_.devices.size());
+  void replicas() const {
+    int expected = 0;
     for (std::size_t s = 0; s < schedule_.stages.size(); ++s) {
+      const int replica = schedule_.stages[s].replica;
+      if (s > 0 && replica == expected + 1) ++expected;
+      if (replica != expected || replica >= schedule_.replicas)
+        fail(at("stages", s, "replica"), std::to_string(replica) + " does not fit: the stages of each of " +
+                                             std::to_string(schedule_.replicas) +
+                                             " replicas stand together, from replica 0 on");
+    }
+    if (expected + 1 != schedule_.replicas)
+      fail("stages", "those of replica " + std::to_string(expected + 1) + " are missing; there are " +
+                         std::to_string(schedule_.replicas));
+  }
+
+  void devices(StageRange pipeline) {
+    const Order order = find_order(schedule_.order, micro_batches_of_each(schedule_));
+    const auto chunks = static_cast<std::size_t>(order.chunks);
+    if (pipeline.size() % chunks != 0)
+      fail("stages", std::to_string(pipeline.size()) + " of them; " + order.name + " runs " + std::to_string(chunks) +
+                         " on every device");
+    const std::size_t num_devices = pipeline.size() / chunks;
+    order.require_devices(static_cast<int>(num_devices));
+    for (std::size_t s = pipeline.first; s < pipeline.last; ++s) {
       const Stage& stage = schedule_.stages[s];
       if (stage.device.index() >= platform_.devices.size())
         fail(at("stages", s, "device"), "device " + std::to_string(stage.device.value) + " does not exist; " +
                                             platform_.name + " has " + std::to_string(platform_.devices.size()));
-      if (stage.replica != 0)
-        fail(at("stages", s, "replica"),
-             std::to_string(stage.replica) + " is not 0: one copy of the network is placed");
-      if (s >= num_devices) {
-        chunk_device(order, s, num_devices);
+      if (s - pipeline.first >= num_devices) {
+        chunk_device(order, s, pipeline.first, num_devices);
         continue;
       }
-      auto& taken = stage_on[stage.device.index()];
+      auto& taken = taken_[stage.device.index()];
       if (taken)
         fail(at("stages", s, "device"),
              platform_.device(stage.device).name + " already runs stage " + std::to_string(*taken) +
@@ -88,17 +104,18 @@ class Validator {
   }
 
   /// Stages beyond the first of each device go where the order has them.
-  void chunk_device(const Order& order, std::size_t s, std::size_t num_devices) const {
-    const auto d = static_cast<std::size_t>(order.device_of(static_cast<int>(s), static_cast<int>(num_devices)));
+  void chunk_device(const Order& order, std::size_t s, std::size_t first, std::size_t num_devices) const {
+    const auto d =
+        first + static_cast<std::size_t>(order.device_of(static_cast<int>(s - first), static_cast<int>(num_devices)));
     const DeviceId expected = schedule_.stages[d].device, given = schedule_.stages[s].device;
     if (given != expected)
       fail(at("stages", s, "device"), platform_.device(given).name + " can't run it: " + order.name + " has it on " +
                                           platform_.device(expected).name + ", which runs stage " + std::to_string(d));
   }
 
-  void cover() const {
+  void cover(StageRange pipeline) const {
     StageOf seen(graph_.ops.size());
-    for (std::size_t s = 0; s < schedule_.stages.size(); ++s) {
+    for (std::size_t s = pipeline.first; s < pipeline.last; ++s) {
       const auto& ops = schedule_.stages[s].ops;
       const std::string key = at("stages", s, "ops");
       if (ops.empty()) fail(key, "the stage has none; leave its device out instead");
@@ -132,8 +149,8 @@ class Validator {
   }
 
   /// Stages whose tensors all go forward are convex too: a path that leaves a stage has left it for good.
-  void pipeline_order() const {
-    const StageOf stage_of = stage_of_ops(graph_, schedule_.stages);
+  void pipeline_order(StageRange pipeline) const {
+    const StageOf stage_of = stage_of_ops(graph_, schedule_.stages, pipeline);
     for (const Tensor& tensor : graph_.tensors)
       for (const OpId consumer : tensor.consumers) {
         const StageId from = *stage_of[tensor.producer.index()], to = *stage_of[consumer.index()];
@@ -185,24 +202,46 @@ class Validator {
   const Graph& graph_;
   const Platform& platform_;
   const std::string& file_;
+  std::vector<std::optional<std::size_t>> taken_;  ///< by device: its first stage
 };
 
 }  // namespace
 
+std::vector<StageRange> pipelines(const std::vector<Stage>& stages) {
+  std::vector<StageRange> all;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    if (s == 0 || stages[s].replica != stages[s - 1].replica) all.push_back({s, s});
+    all.back().last = s + 1;
+  }
+  return all;
+}
+
+void require_even_shares(const Schedule& schedule, const std::string& file) {
+  if (schedule.replicas < 1)
+    throw InputError(file, "replicas", std::to_string(schedule.replicas) + "; there is at least one");
+  if (schedule.micro_batches % schedule.replicas == 0) return;
+  const int more = (schedule.micro_batches / schedule.replicas + 1) * schedule.replicas;
+  throw InputError(file, "micro_batches",
+                   std::to_string(schedule.micro_batches) + " can't be shared evenly by " +
+                       std::to_string(schedule.replicas) + " replicas; " + std::to_string(more) + " can");
+}
+
 std::vector<CutEdge> cut_edges(const Graph& graph, const std::vector<Stage>& stages) {
-  const StageOf stage_of = stage_of_ops(graph, stages);
   std::vector<CutEdge> edges;
   std::vector<StageId> readers;
-  for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
-    const Tensor& tensor = graph.tensors[t];
-    const auto from = stage_of[tensor.producer.index()];
-    readers.clear();
-    for (const OpId consumer : tensor.consumers)
-      if (const auto to = stage_of[consumer.index()]; from && to && *to != *from) readers.push_back(*to);
-    std::ranges::sort(readers);
-    const auto repeated = std::ranges::unique(readers);
-    readers.erase(repeated.begin(), repeated.end());
-    for (const StageId to : readers) edges.push_back({TensorId(t), *from, to, {}, {}});
+  for (const StageRange& pipeline : pipelines(stages)) {
+    const StageOf stage_of = stage_of_ops(graph, stages, pipeline);
+    for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
+      const Tensor& tensor = graph.tensors[t];
+      const auto from = stage_of[tensor.producer.index()];
+      readers.clear();
+      for (const OpId consumer : tensor.consumers)
+        if (const auto to = stage_of[consumer.index()]; from && to && *to != *from) readers.push_back(*to);
+      std::ranges::sort(readers);
+      const auto repeated = std::ranges::unique(readers);
+      readers.erase(repeated.begin(), repeated.end());
+      for (const StageId to : readers) edges.push_back({TensorId(t), *from, to, {}, {}});
+    }
   }
   std::ranges::sort(edges, [](const CutEdge& a, const CutEdge& b) { return place_of(a) < place_of(b); });
   return edges;

@@ -20,7 +20,7 @@ constexpr int max_micro_batches = 65535;
 /// A convex part of the OP-DAG on one device. Stages are in pipeline order: every cut tensor goes to a later stage.
 struct Stage {
   DeviceId device;
-  int replica = 0;        ///< which data-parallel copy of the pipeline
+  int replica = 0;        ///< which data-parallel copy of the network; the stages of one stand together, by number
   std::vector<OpId> ops;  ///< ascending
   bool operator==(const Stage&) const = default;
 };
@@ -42,7 +42,9 @@ struct Schedule {
   std::size_t platform_devices = 0;  ///< --devices; 0: all
   std::string platform_bandwidth;    ///< --bandwidth; empty: as the platform says
   std::string policy, order, compress;
-  int micro_batches = 8;
+  int micro_batches = 8;  ///< per iteration; each replica takes micro_batches / replicas of them
+  int replicas = 1;
+  std::string collective = "auto";  ///< how replicas, and stages that share parameters, add up their gradients
   Training training;
   std::uint64_t seed = 0;
 
@@ -53,13 +55,26 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
+/// Stages [first, last) of one replica: a pipeline.
+struct StageRange {
+  std::size_t first, last;
+  std::size_t size() const { return last - first; }
+  bool operator==(const StageRange&) const = default;
+};
+std::vector<StageRange> pipelines(const std::vector<Stage>&);
+
+inline int micro_batches_of_each(const Schedule& schedule) { return schedule.micro_batches / schedule.replicas; }
+
+/// Throws InputError(file, key, …) for micro-batches that the replicas can't share evenly.
+void require_even_shares(const Schedule&, const std::string& file);
+
 /// The cut tensors of a placement, codecs `none`, sorted. Two stages that read one tensor get an edge each. Ops that no
 /// stage has cut nothing, so a part of a placement has its edges too.
 std::vector<CutEdge> cut_edges(const Graph&, const std::vector<Stage>&);
 
-/// Throws InputError(file, key, …) unless the stages cover every op once, in convex parts and pipeline order, on
-/// devices that exist and differ, or return where the pipeline order has them return, with exactly the cut edges of the
-/// placement.
+/// Throws InputError(file, key, …) unless the stages of each replica cover every op once, in convex parts and pipeline
+/// order, on devices that exist and differ, or return where the pipeline order has them return, with exactly the cut
+/// edges of the placement.
 void validate(const Schedule&, const Graph&, const struct Platform&, const std::string& file);
 
 /// Op ranges are written "first..last", in the model's order. The inverse is load_plan (plan.h).

@@ -10,6 +10,7 @@
 #include "core/plan/plan.h"
 #include "core/plan/schedule.h"
 #include "core/plan/stage_costs.h"
+#include "core/program/collective.h"
 
 namespace fusion {
 namespace {
@@ -185,6 +186,9 @@ void read_request(Schedule& schedule, const JsonObject& root) {
   schedule.compress =
       parsed(root, "compress", [](const std::string& text) { return to_string(parse_compression(text)); });
   schedule.micro_batches = static_cast<int>(root.integer("micro_batches", 1, max_micro_batches));
+  schedule.replicas = static_cast<int>(root.integer("replicas", 1, max_micro_batches));
+  schedule.collective =
+      parsed(root, "collective", [](const std::string& name) { return std::string(collective_named(name)); });
   schedule.training = read_training(root.object("training"));
   schedule.model_options.dtype = compute_dtype(schedule.training.precision);
   schedule.seed = static_cast<std::uint64_t>(root.integer("seed", 0, largest));
@@ -223,6 +227,8 @@ std::string write_schedule(const Schedule& schedule, const Graph& graph, const P
       {"order", schedule.order},
       {"compress", schedule.compress},
       {"micro_batches", schedule.micro_batches},
+      {"replicas", schedule.replicas},
+      {"collective", schedule.collective},
       {"training",
        {{"optimizer", name_of(schedule.training.optimizer)},
         {"precision", name_of(schedule.training.precision)},

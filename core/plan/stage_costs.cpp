@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "core/base/error.h"
 #include "core/plan/traffic.h"
@@ -161,33 +162,48 @@ PassMemory pass_memory(const StageCosts& costs, Phase phase) {
   }
 }
 
+namespace {
+
+Bytes memory_of_device(const Order& order, const OrderShape& shape, std::span<const StageCosts> pipeline) {
+  const auto of_chunk = [&](int chunk) -> const StageCosts& {
+    return pipeline[static_cast<std::size_t>(order.stage_of(shape.device, chunk, shape.num_devices))];
+  };
+  if (order.chunks == 1 && !order.splits_backward) return memory_needed(of_chunk(0), order.in_flight(shape));
+  Bytes fixed, live, peak;
+  for (int chunk = 0; chunk < order.chunks; ++chunk) fixed += of_chunk(chunk).parameters + of_chunk(chunk).buffers;
+  for (const Slot& slot : order.slots(shape)) {
+    const PassMemory pass = pass_memory(of_chunk(slot.chunk), slot.phase);
+    live += pass.allocates;
+    peak = std::max(peak, live);
+    live -= pass.frees;
+  }
+  return fixed + peak;
+}
+
+}  // namespace
+
 std::vector<Bytes> memory_by_device(const Schedule& schedule, const std::vector<StageCosts>& costs) {
   const Order order = find_order(schedule.order);
-  const int num_devices = static_cast<int>(costs.size()) / order.chunks;
   std::vector<Bytes> needed;
-  for (int d = 0; d < num_devices; ++d) {
-    const OrderShape shape{num_devices, d, schedule.micro_batches};
-    const auto of_chunk = [&](int chunk) -> const StageCosts& {
-      return costs[static_cast<std::size_t>(order.stage_of(d, chunk, num_devices))];
-    };
-    if (order.chunks == 1 && !order.splits_backward) {
-      needed.push_back(memory_needed(of_chunk(0), order.in_flight(shape)));
-      continue;
-    }
-    Bytes fixed, live, peak;
-    for (int chunk = 0; chunk < order.chunks; ++chunk) fixed += of_chunk(chunk).parameters + of_chunk(chunk).buffers;
-    for (const Slot& slot : order.slots(shape)) {
-      const PassMemory pass = pass_memory(of_chunk(slot.chunk), slot.phase);
-      live += pass.allocates;
-      peak = std::max(peak, live);
-      live -= pass.frees;
-    }
-    needed.push_back(fixed + peak);
+  for (const StageRange& pipeline : pipelines(schedule.stages)) {
+    const int num_devices = static_cast<int>(pipeline.size()) / order.chunks;
+    for (int d = 0; d < num_devices; ++d)
+      needed.push_back(memory_of_device(order, {num_devices, d, micro_batches_of_each(schedule)},
+                                        std::span(costs).subspan(pipeline.first, pipeline.size())));
   }
   return needed;
 }
 
 namespace {
+
+/// The first stage of each device that `memory_by_device` speaks of.
+std::vector<std::size_t> first_stages(const Schedule& schedule) {
+  const auto chunks = static_cast<std::size_t>(find_order(schedule.order).chunks);
+  std::vector<std::size_t> first;
+  for (const StageRange& pipeline : pipelines(schedule.stages))
+    for (std::size_t d = 0; d < pipeline.size() / chunks; ++d) first.push_back(pipeline.first + d);
+  return first;
+}
 
 /// "stage 3 (blocks 4-5)", or all of a device that has several.
 std::string stages_on(DeviceId device, const Schedule& schedule, const Graph& graph) {
@@ -205,10 +221,11 @@ std::string stages_on(DeviceId device, const Schedule& schedule, const Graph& gr
 void require_memory(const Schedule& schedule, const Graph& graph, const std::vector<StageCosts>& costs,
                     const Platform& platform) {
   const std::vector<Bytes> needed = memory_by_device(schedule, costs);
+  const std::vector<std::size_t> first = first_stages(schedule);
   Demand worst;
   int exceeding = 0;
   for (std::size_t d = 0; d < needed.size(); ++d) {
-    const Demand demand{d, needed[d], platform.gpu_of(schedule.stages[d].device).memory};
+    const Demand demand{first[d], needed[d], platform.gpu_of(schedule.stages[first[d]].device).memory};
     if (demand.excess() <= Bytes(0)) continue;
     if (++exceeding == 1 || demand.excess() > worst.excess()) worst = demand;
   }

@@ -72,8 +72,9 @@ std::string stage_name(const Graph&, const Stage&);
 /// The same holds for a round trip that turns back at a stage e: k_s - k_e + 1 micro-batches share it. Where an order
 /// keeps the phases apart (gpipe), the bottleneck is that of the forwards plus that of the backwards.
 ///
-/// Plus the exchange of tied parameters' gradients between their stages, and the optimizer step. Exact when forward and
-/// backward move as one unit; the simulated makespan is a separate figure. Which resources there are, and that latency
+/// Plus what the exchange of gradients (tied parameters, replicas: exchange.h) takes beyond the last backward, and the
+/// optimizer step. With replicas, resources carry what all of them put there. Exact when forward and backward move as
+/// one unit; the simulated makespan is a separate figure. Which resources there are, and that latency
 /// delays but occupies nothing, is in traffic.h.
 struct Prediction {
   Seconds iteration{}, fill{}, exchange{};

@@ -1,10 +1,10 @@
 #include "core/program/lower.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
+#include <iterator>
 
 #include "core/base/error.h"
+#include "core/plan/exchange.h"
 
 namespace fusion {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 struct StageTasks {
   std::optional<TaskId> forward, backward, weights, update;  ///< backward: the whole, or its first half
   std::vector<TaskId> forward_recvs, forward_sends, backward_recvs, backward_sends;
-  std::vector<TaskId> reduces;
+  std::vector<TaskId> sums;  ///< what its gradients are summed with
 
   TaskId last_backward() const { return weights ? *weights : *backward; }
 };
@@ -21,6 +21,7 @@ struct StageTasks {
 /// The stages of one device, by chunk.
 struct DeviceTasks {
   DeviceId device;
+  OrderShape shape;
   std::vector<std::size_t> stages;
   std::vector<TaskId> exchange;  ///< sends, recvs and reduces in list order
 };
@@ -43,18 +44,22 @@ struct Lowering {
   Task& task(TaskId id) { return program.tasks[id.index()]; }
   DeviceId device(std::size_t stage) const { return schedule.stages[stage].device; }
   DeviceTasks& device_of(std::size_t stage) { return devices[device_index[stage]]; }
-  int num_devices() const { return static_cast<int>(stages.size()) / order.chunks; }
 };
 
 void add_devices(Lowering& to) {
-  for (int d = 0; d < to.num_devices(); ++d) {
-    to.devices.push_back({to.device(static_cast<std::size_t>(d)), {}, {}});
-    for (int chunk = 0; chunk < to.order.chunks; ++chunk)
-      to.devices.back().stages.push_back(static_cast<std::size_t>(to.order.stage_of(d, chunk, to.num_devices())));
-  }
   to.device_index.resize(to.stages.size());
-  for (std::size_t d = 0; d < to.devices.size(); ++d)
-    for (const std::size_t stage : to.devices[d].stages) to.device_index[stage] = d;
+  for (const StageRange& pipeline : pipelines(to.schedule.stages)) {
+    const int num_devices = static_cast<int>(pipeline.size()) / to.order.chunks;
+    for (int d = 0; d < num_devices; ++d) {
+      const DeviceId device = to.device(pipeline.first + static_cast<std::size_t>(d));
+      to.devices.push_back({device, {num_devices, d, micro_batches_of_each(to.schedule)}, {}, {}});
+      for (int chunk = 0; chunk < to.order.chunks; ++chunk) {
+        const auto stage = static_cast<std::size_t>(to.order.stage_of(d, chunk, num_devices));
+        to.devices.back().stages.push_back(pipeline.first + stage);
+        to.device_index[pipeline.first + stage] = to.devices.size() - 1;
+      }
+    }
+  }
 }
 
 RunInfo run_info(const Schedule& schedule, const Graph& graph, const Platform& platform) {
@@ -64,9 +69,11 @@ RunInfo run_info(const Schedule& schedule, const Graph& graph, const Platform& p
   info.policy = schedule.policy;
   info.order = schedule.order;
   info.compress = schedule.compress;
+  info.collective = schedule.collective;
   info.seed = schedule.seed;
   info.devices_available = platform.devices.size();
-  info.micro_batches = schedule.micro_batches;
+  info.micro_batches = micro_batches_of_each(schedule);
+  info.replicas = schedule.replicas;
   info.samples = graph.micro_batch * schedule.micro_batches;
   info.tokens = info.samples * graph.tokens_per_sample;
   info.predicted_iteration = schedule.predicted_iteration;
@@ -170,91 +177,21 @@ void add_edge(Lowering& to, const CutEdge& edge) {
   source.backward_recvs.push_back(received_back);
 }
 
-/// Tied parameters by the stages that hold them. Those with the same holders travel as one bucket.
-std::map<std::vector<std::size_t>, std::vector<ParameterId>> tied_buckets(const Schedule& schedule,
-                                                                          const Graph& graph) {
-  std::vector<std::size_t> stage_of(graph.ops.size());
-  for (std::size_t s = 0; s < schedule.stages.size(); ++s)
-    for (const OpId op : schedule.stages[s].ops) stage_of[op.index()] = s;
-
-  std::map<std::vector<std::size_t>, std::vector<ParameterId>> buckets;
-  for (std::size_t p = 0; p < graph.parameters.size(); ++p) {
-    std::vector<std::size_t> holders;
-    for (const OpId op : graph.parameters[p].users) holders.push_back(stage_of[op.index()]);
-    std::ranges::sort(holders);
-    holders.erase(std::ranges::unique(holders).begin(), holders.end());
-    if (holders.size() > 1) buckets[holders].emplace_back(p);
+/// All-reduces of the gradients of each bucket, at the end of the lists of the devices that hold it.
+void add_exchange(Lowering& to, const Exchange& exchange) {
+  std::vector<Member> members;
+  for (const StageId first : exchange.first) {
+    Member member{to.device(first.index()), first, {}};
+    for (const StageId stage : exchange.stages)
+      if (to.device(stage.index()) == member.device) member.after.push_back(to.stages[stage.index()].last_backward());
+    members.push_back(std::move(member));
   }
-  return buckets;
-}
-
-Task bucket_message(const Lowering& to, const std::vector<ParameterId>& parameters) {
-  Task message;
-  message.phase = Phase::exchange;
-  message.per_micro_batch = false;
-  message.payload.kind = Payload::Kind::parameter_gradient;
-  message.payload.parameters = parameters;
-  for (const ParameterId p : parameters) message.payload.end += num_elements(to.graph.parameter(p).shape);
-  message.payload.name = to.graph.parameter(parameters.front()).name;
-  if (parameters.size() > 1) message.payload.name += " and " + std::to_string(parameters.size() - 1) + " more";
-  message.bytes = Bytes(message.payload.end * size_of(compute_dtype(to.schedule.training.precision)));
-  message.dense_bytes = message.bytes;
-  return message;
-}
-
-/// Adds k gradients of a bucket up: k reads and one write of its bytes, at the memory's sustained rate.
-Seconds reduce_time(const Platform& platform, DeviceId device, Bytes bytes, std::size_t k) {
-  return bytes * static_cast<std::int64_t>(k + 1) / sustained_bandwidth(platform.gpu_of(device));
-}
-
-/// A device that holds a bucket: the first of its stages that does, and the passes that complete its gradient.
-struct Holder {
-  std::size_t stage;
-  std::vector<TaskId> complete;
-};
-
-std::vector<Holder> devices_that_hold(const Lowering& in, const std::vector<std::size_t>& stages) {
-  std::vector<Holder> holders;
-  for (const std::size_t s : stages) {
-    const auto known =
-        std::ranges::find_if(holders, [&](const Holder& h) { return in.device(h.stage) == in.device(s); });
-    Holder& holder = known != holders.end() ? *known : holders.emplace_back(Holder{s, {}});
-    holder.complete.push_back(in.stages[s].last_backward());
-  }
-  return holders;
-}
-
-/// Every holder sends its gradient to every other, then adds all of them. Each pair takes its turn in the same order at
-/// both ends and the earlier stage sends first, so that even blocking sends get through. Stages of one device share the
-/// parameter and its gradient.
-void add_exchange(Lowering& to, const std::vector<std::size_t>& stages, const std::vector<ParameterId>& parameters) {
-  const std::vector<Holder> holders = devices_that_hold(to, stages);
-  if (holders.size() == 1) return;
-  const Task model = bucket_message(to, parameters);
-  std::map<std::size_t, std::vector<TaskId>> arrived;
-  const auto exchange = [&](const Holder& from, const Holder& into) {
-    const auto [sent, received] = add_message(to, from.stage, into.stage, model);
-    to.task(sent).after = from.complete;
-    to.device_of(from.stage).exchange.push_back(sent);
-    to.device_of(into.stage).exchange.push_back(received);
-    arrived[into.stage].push_back(received);
-  };
-  for (std::size_t i = 0; i < holders.size(); ++i)
-    for (std::size_t j = i + 1; j < holders.size(); ++j) {
-      exchange(holders[i], holders[j]);
-      exchange(holders[j], holders[i]);
-    }
-  for (const auto& [s, complete] : holders) {
-    Task reduce = model;
-    reduce.kind = TaskKind::reduce;
-    reduce.device = to.device(s);
-    reduce.stage = StageId(s);
-    reduce.bytes = reduce.dense_bytes = Bytes();
-    reduce.duration = reduce_time(to.platform, reduce.device, model.bytes, holders.size());
-    reduce.after = arrived[s];
-    reduce.after.insert(reduce.after.end(), complete.begin(), complete.end());
-    to.stages[s].reduces.push_back(to.add(std::move(reduce)));
-    to.device_of(s).exchange.push_back(to.stages[s].reduces.back());
+  const auto tasks =
+      add_all_reduce(to.program, to.platform, members, exchange.bucket, transfers(exchange, to.schedule, to.platform));
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const std::size_t stage = members[m].stage.index();
+    std::ranges::copy(tasks[m].list, std::back_inserter(to.device_of(stage).exchange));
+    std::ranges::copy(tasks[m].done, std::back_inserter(to.stages[stage].sums));
   }
 }
 
@@ -267,7 +204,7 @@ void add_update(Lowering& to, std::size_t s) {
   update.device = to.device(s);
   update.stage = StageId(s);
   update.duration = to.costs[s].update;
-  update.after = to.stages[s].reduces;
+  update.after = to.stages[s].sums;
   update.after.push_back(to.stages[s].last_backward());
   to.stages[s].update = to.add(std::move(update));
 }
@@ -294,8 +231,7 @@ TurnTable turns_of(const Lowering& from, const DeviceTasks& device) {
 /// The list of one device: its turns, then the end of the iteration.
 StepList list_steps(const Lowering& from, std::size_t d) {
   const DeviceTasks& device = from.devices[d];
-  const OrderShape shape{from.num_devices(), static_cast<int>(d), from.schedule.micro_batches};
-  StepList steps = step_list(turns_of(from, device), from.order.slots(shape));
+  StepList steps = step_list(turns_of(from, device), from.order.slots(device.shape));
   for (const TaskId task : device.exchange) steps.push_back({task, 0});
   for (const std::size_t s : device.stages)
     if (from.stages[s].update) steps.push_back({*from.stages[s].update, 0});
@@ -312,7 +248,7 @@ Bytes static_bytes(const Lowering& from, const DeviceTasks& device) {
 
 Program lower(const Schedule& schedule, const Graph& graph, const Costs& op_costs, const Platform& platform) {
   const std::vector<StageCosts> costs = stage_costs(schedule, graph, op_costs, platform);
-  Lowering to{schedule, graph, platform, costs, find_order(schedule.order, schedule.micro_batches)};
+  Lowering to{schedule, graph, platform, costs, find_order(schedule.order, micro_batches_of_each(schedule))};
   to.stages.resize(schedule.stages.size());
   add_devices(to);
   to.program.info = run_info(schedule, graph, platform);
@@ -321,7 +257,7 @@ Program lower(const Schedule& schedule, const Graph& graph, const Costs& op_cost
 
   for (std::size_t s = 0; s < to.stages.size(); ++s) add_compute(to, s);
   for (const CutEdge& edge : schedule.edges) add_edge(to, edge);
-  for (const auto& [holders, parameters] : tied_buckets(schedule, graph)) add_exchange(to, holders, parameters);
+  for (const Exchange& each : exchanges(schedule, graph)) add_exchange(to, each);
   for (std::size_t s = 0; s < to.stages.size(); ++s) add_update(to, s);
   for (std::size_t d = 0; d < to.devices.size(); ++d)
     to.program.devices.push_back({to.devices[d].device, static_bytes(to, to.devices[d]), list_steps(to, d)});

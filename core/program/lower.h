@@ -9,9 +9,9 @@
 
 namespace fusion {
 
-/// Lowers a valid schedule. Tied parameters that live on two or more devices get their gradients exchanged (`exchange`
-/// tasks: every holder sends its own to every other and adds all of them in stage order, so that the copies stay
-/// bit-equal), then every stage updates. Two stages of one device hand over without a message and hold what they share
+/// Lowers a valid schedule. Parameters that live on two or more devices, tied ones and those of replicas, get their
+/// gradients added up by the schedule's collective (`exchange` tasks, collective.h), each bucket as soon as the last
+/// backward of the stages that hold it is done; the copies stay bit-equal. Then every stage updates. Two stages of one device hand over without a message and hold what they share
 /// once.
 Program lower(const Schedule&, const Graph&, const Costs&, const Platform&);
 

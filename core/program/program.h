@@ -78,10 +78,11 @@ struct DeviceProgram {
 
 /// What a report says of the run beside its result.
 struct RunInfo {
-  std::string model, platform, policy, order, compress;
+  std::string model, platform, policy, order, compress, collective;
   std::uint64_t seed = 0;
   std::size_t devices_available = 0;
-  int micro_batches = 0;
+  int micro_batches = 0;  ///< of each replica
+  int replicas = 1;
   std::int64_t samples = 0, tokens = 0;  ///< per iteration
   Seconds predicted_iteration{};
   bool operator==(const RunInfo&) const = default;

@@ -175,7 +175,13 @@ RunInfo read_info(const JsonObject& from) {
   info.policy = from.string("policy");
   info.order = from.string("order");
   info.compress = from.string("compress");
-  info.micro_batches = static_cast<int>(from.integer("micro_batches", 1, std::numeric_limits<int>::max()));
+  info.replicas = static_cast<int>(from.integer("replicas", 1, std::numeric_limits<int>::max()));
+  info.collective = from.string("collective");
+  const auto micro_batches = static_cast<int>(from.integer("micro_batches", 1, std::numeric_limits<int>::max()));
+  if (micro_batches % info.replicas != 0)
+    throw from.error("micro_batches", std::to_string(micro_batches) + " are no even shares for " +
+                                          std::to_string(info.replicas) + " replicas");
+  info.micro_batches = micro_batches / info.replicas;
   info.samples = from.integer("samples", 0, most);
   info.tokens = from.integer("tokens", 0, most);
   info.predicted_iteration = Seconds(amount(from, "predicted_iteration_s"));
@@ -257,7 +263,9 @@ std::string write_report(const Report& report) {
                {"policy", info.policy},
                {"order", info.order},
                {"compress", info.compress},
-               {"micro_batches", info.micro_batches},
+               {"micro_batches", info.micro_batches * info.replicas},
+               {"replicas", info.replicas},
+               {"collective", info.collective},
                {"samples", info.samples},
                {"tokens", info.tokens},
                {"predicted_iteration_s", info.predicted_iteration.value},

@@ -35,11 +35,14 @@ Pipeline make_pipeline(const Graph& graph, const Cut& cut) {
   schedule.training = cut.training;
   std::vector<std::size_t> ends = cut.first_ops;
   ends.push_back(graph.ops.size());
-  for (std::size_t op = 0, s = 0; s < ends.size(); ++s) {
-    Stage stage{DeviceId(s), 0, {}};
-    for (; op < ends[s]; ++op) stage.ops.emplace_back(op);
-    schedule.stages.push_back(std::move(stage));
-  }
+  schedule.replicas = cut.replicas;
+  schedule.collective = cut.collective;
+  for (int replica = 0; replica < cut.replicas; ++replica)
+    for (std::size_t op = 0, s = 0; s < ends.size(); ++s) {
+      Stage stage{DeviceId(schedule.stages.size()), replica, {}};
+      for (; op < ends[s]; ++op) stage.ops.emplace_back(op);
+      schedule.stages.push_back(std::move(stage));
+    }
   schedule.edges = cut_edges(graph, schedule.stages);
   for (CutEdge& edge : schedule.edges)
     if (graph.tensor(edge.tensor).needs_gradient) edge.activation = edge.gradient = cut.codec;

@@ -22,6 +22,8 @@ struct Cut {
   int micro_batches = 4;
   Codec codec;
   Training training;
+  int replicas = 1;
+  std::string collective = "auto";
 };
 Pipeline make_pipeline(const Graph&, const Cut&);
 
