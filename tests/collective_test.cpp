@@ -122,16 +122,20 @@ Program program_of(const CollectiveRow& row, const Group& group, std::int64_t nu
 class ListWalk {
  public:
   ListWalk(const Program& program, std::vector<Held> held)
-      : program_(program), held_(std::move(held)), next_(program.devices.size(), 0), done_(program.tasks.size()) {}
+      : program_(program), held_(std::move(held)), next_(program.devices.size(), 0), done_(program.tasks.size()) {
+    for (const DeviceProgram& device : program.devices) {
+      lists_.emplace_back();
+      for (const Step& each : device.steps) lists_.back().push_back(each.task);
+    }
+  }
 
   std::vector<Held> operator()() {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t d = 0; d < next_.size(); ++d)
-        while (next_[d] < program_.devices[d].steps.size() && step(d, program_.devices[d].steps[next_[d]].task))
-          ++next_[d], moved = true;
+        while (next_[d] < lists_[d].size() && step(lists_[d][next_[d]])) ++next_[d], moved = true;
     }
-    for (std::size_t d = 0; d < next_.size(); ++d) EXPECT_EQ(next_[d], program_.devices[d].steps.size()) << "stuck";
+    for (std::size_t d = 0; d < next_.size(); ++d) EXPECT_EQ(next_[d], lists_[d].size()) << "stuck";
     for (std::size_t t = 0; t < program_.tasks.size(); ++t)
       EXPECT_TRUE(program_.tasks[t].kind != TaskKind::recv || done_[t] || take(TaskId(t))) << "never sent";
     return held_;
@@ -140,7 +144,7 @@ class ListWalk {
  private:
   Held& held_by(const Task& task) { return held_[task.stage.index()]; }
 
-  bool step(std::size_t, TaskId id) {
+  bool step(TaskId id) {
     const Task& task = program_.task(id);
     if (task.kind == TaskKind::recv) return true;
     for (const TaskId before : task.after)
@@ -165,6 +169,7 @@ class ListWalk {
   }
 
   const Program& program_;
+  std::vector<std::vector<TaskId>> lists_;
   std::vector<Held> held_;
   std::vector<std::size_t> next_;
   std::vector<bool> done_;

@@ -39,7 +39,7 @@ TEST(Divisions, SideBySideAndInTurn) {
 
 TEST(Divisions, OneWhereBothAreTheSame) {
   EXPECT_EQ(divisions(make_platform({.num_devices = 3}), 3).size(), 1u);
-  EXPECT_EQ(divisions(make_platform({.num_devices = 3}), 1), std::vector{Division{ids({0, 1, 2})}});
+  EXPECT_EQ(divisions(make_platform({.num_devices = 3}), 1), (std::vector<Division>{{ids({0, 1, 2})}}));
 }
 
 TEST(Divisions, MoreReplicasThanDevicesAreRefused) {

@@ -160,18 +160,25 @@ void find_bottleneck(Prediction& prediction, const Schedule& schedule, const Gra
 Seconds exchange(const Schedule& schedule, const Graph& graph, const Platform& platform, const Passage& passage) {
   const auto device = [&](StageId id) { return schedule.stages[id.index()].device; };
   std::map<DeviceId, Seconds> free;  // counted from the last backward of all, so negative before it
-  Seconds last{};
+  std::map<LinkId, Bytes> shared;    // what all exchanges together put on a link
+  Seconds first{}, last{};
   for (const Exchange& each : exchanges(schedule, graph)) {
     Seconds time = -1 * passage.fill;
     for (const StageId id : each.stages) {
       time = std::max(time, passage.done[id.index()] - passage.fill);
       if (const auto busy = free.find(device(id)); busy != free.end()) time = std::max(time, busy->second);
     }
-    time += all_reduce_time(transfers(each, schedule, platform), group_of(each, schedule, platform),
-                            each.bucket.bytes_per_element);
+    first = std::min(first, time);
+    const Group group = group_of(each, schedule, platform);
+    const std::vector<Transfer> list = transfers(each, schedule, platform);
+    for (const Transfer& one : list)
+      for (const LinkId link : route(platform, group.devices[one.from], group.devices[one.to]))
+        if (platform.link(link).shared) shared[link] += Bytes((one.end - one.begin) * each.bucket.bytes_per_element);
+    time += all_reduce_time(list, group, each.bucket.bytes_per_element);
     for (const StageId id : each.first) free[device(id)] = time;
     last = std::max(last, time);
   }
+  for (const auto& [link, bytes] : shared) last = std::max(last, first + bytes / platform.link(link).bandwidth);
   return last;
 }
 
