@@ -1,6 +1,6 @@
 // fusion-sim plan: which device runs what, and what crosses each cut.
-#include "core/plan/bounds.h"
 #include <set>
+#include "core/plan/bounds.h"
 
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"

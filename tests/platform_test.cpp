@@ -10,6 +10,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/platform/groups.h"
 #include "tests/support/platform_file.h"
 
 namespace fusion {

@@ -100,6 +100,8 @@ TEST_F(RunConfigTest, RefusesBadValuesByKeyValueAndRange) {
       {"optimizer", {"", "adamw"}},
       {"precision", {"fp8", "FP16"}},
       {"recompute", {"", "yes", "1", "True"}},
+      {"replicas", {"0", "-1", "1.5", "two"}},
+      {"collective", {"", "rign"}},
       {"seed", {"-1", "9223372036854775808", ""}}};
   EXPECT_EQ(cases.size(), run_options().size());
   for (const auto& [key, values] : cases)

@@ -80,7 +80,7 @@ TEST_F(ScheduleFileTest, HoldsEveryPartOfTheRequest) {
 
 TEST_F(ScheduleFileTest, AStageAndAnEdgeAreALineEach) {
   const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
-  EXPECT_EQ(lines, schedule.stages.size() + schedule.edges.size() + 2 /* braces */ + 14 /* keys */ + 2 /* brackets */);
+  EXPECT_EQ(lines, schedule.stages.size() + schedule.edges.size() + 2 /* braces */ + 16 /* keys */ + 2 /* brackets */);
 }
 
 TEST_F(ScheduleFileTest, EveryKeyIsNeededAndNoOtherIsTaken) {

@@ -90,7 +90,7 @@ std::vector<std::string> documented_examples() {
 
 TEST(ShippedPlatforms, DocumentedExamplesLoad) {
   const auto blocks = documented_examples();
-  ASSERT_EQ(blocks.size(), 2u);
+  ASSERT_EQ(blocks.size(), 3u);
   const std::string path = testing::TempDir() + "documented.toml";
   std::vector<Platform> platforms;
   for (const auto& block : blocks) {

@@ -11,8 +11,8 @@ namespace fusion {
 
 /// Lowers a valid schedule. Parameters that live on two or more devices, tied ones and those of replicas, get their
 /// gradients added up by the schedule's collective (`exchange` tasks, collective.h), each bucket as soon as the last
-/// backward of the stages that hold it is done; the copies stay bit-equal. Then every stage updates. Two stages of one device hand over without a message and hold what they share
-/// once.
+/// backward of the stages that hold it is done; the copies stay bit-equal. Then every stage updates. Two stages of one
+/// device hand over without a message and hold what they share once.
 Program lower(const Schedule&, const Graph&, const Costs&, const Platform&);
 
 /// How a send behaves when its receive is not there yet.
