@@ -100,7 +100,9 @@ TEST(ShippedPlatforms, DocumentedExamplesLoad) {
   std::filesystem::remove(path);
   EXPECT_EQ(platforms[0].devices.size(), 9u);
   EXPECT_DOUBLE_EQ(route(platforms[0], "home", "d1.gpu3").bandwidth.value, 20 * mbps);
-  EXPECT_DOUBLE_EQ(route(platforms[1], "west0", "east3").bandwidth.value, 1.17 * gbps);
+  EXPECT_EQ(platforms[1].devices.size(), 5001u);
+  EXPECT_DOUBLE_EQ(route(platforms[1], "home.0", "lab").latency.value, 20e-3 + 210e-3 + 0.5e-3);
+  EXPECT_DOUBLE_EQ(route(platforms[2], "west0", "east3").bandwidth.value, 1.17 * gbps);
 }
 
 TEST(ShippedPlatforms, PairAndLansAreWhatTheySay) {
