@@ -120,8 +120,8 @@ TEST(Predict, OneStageHasNoNetwork) {
 }
 
 // The shared table of 40 fp32, 160 B, goes both ways at once over links of 4 B/s once an iteration: 40 s and 1 s
-// latency, whatever the micro-batches. At 1 B/s of memory the sum reads two and writes one, 480 s, and the update reads
-// and writes 640 + 320 B, 1920 s.
+// latency, whatever the micro-batches. At 1 B/s of memory the two 160 B add up in 480 s, and the update reads and
+// writes 640 + 320 B in 1920 s.
 TEST(Predict, TiedGradientsAndUpdateCountOncePerIteration) {
   const Graph graph = tied_graph(2);
   const std::size_t n = graph.ops.size();

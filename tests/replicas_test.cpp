@@ -156,7 +156,8 @@ TEST(Replicas, DataParallelTakesItsClosedForm) {
 }
 
 // Two stages in two copies. A layer's 80 B take 0.5 s at 160 B/s, both ways at once. The second stage's go while the
-// first still runs its last backward of 2 s, so only the first's are seen.
+// first still runs its last backward of 2 s, so only the first's are seen; but the last gradient's 32 B share the
+// second stage's link with them, and take 0.4 s for 0.2 s.
 TEST(Replicas, SumsOverlapWithTheBackwardOfEarlierStages) {
   const Graph graph = chain_graph(2);
   const Costs costs = flop_costs({0, 1, 1}, {0, 2, 2});
@@ -164,7 +165,7 @@ TEST(Replicas, SumsOverlapWithTheBackwardOfEarlierStages) {
   const std::vector<Stage> stages = {stage_of(0, 0, 2), stage_of(1, 2, 3)};
   const Schedule one = copies(graph, stages, 1, 3), two = copies(graph, stages, 2, 6);
   const double alone = native_iteration(lower(one, graph, costs, platform), platform).value;
-  expect_iteration(lower(two, graph, costs, platform), platform, alone + 0.5);
+  expect_iteration(lower(two, graph, costs, platform), platform, alone + 0.2 + 0.5);
   const auto predicted = [&](const Schedule& schedule) {
     return predict(schedule, graph, stage_costs(schedule, graph, costs, platform), platform);
   };
