@@ -118,12 +118,19 @@ namespace {
 
 /// mpirun itself ends a job within a second of SIGTERM or SIGINT, but passes SIGUSR1 on: so the script translates, and
 /// the end of its terminal too. setsid keeps the terminal's Ctrl-C from mpirun; so that kill -9 of the script does end
-/// the job, a second process looks each second whether the script is still its parent.
+/// the job, a second process looks each second whether the script is still its parent. It also ends an mpirun that has
+/// outlived its ranks by ten seconds: once, that of Open MPI 4.1.4 was seen to wait for itself after a failed start.
 std::string translated(const std::string& line) {
   return "setsid " + line +
          " \"$@\" &\n"
          "run=$!\n"
-         "setsid sh -c 'while read -r _ _ _ parent _ </proc/$$/stat && [ \"$parent\" = \"$1\" ]; do sleep 1; done\n"
+         "setsid sh -c 'alone=0\n"
+         "  while read -r _ _ _ parent _ </proc/$$/stat && [ \"$parent\" = \"$1\" ]; do\n"
+         "    children=$(cat /proc/\"$2\"/task/*/children)\n"
+         "    [ -n \"$children\" ] && had=yes alone=0 || alone=$((alone + 1))\n"
+         "    [ -z \"$had\" ] || [ $alone -lt 10 ] || kill -KILL \"$2\"\n"
+         "    sleep 1\n"
+         "  done\n"
          "  kill -TERM \"$2\"' watch $$ $run </dev/null >/dev/null 2>&1 &\n"
          "watch=$!\n"
          "started=$(date +%s)\n"

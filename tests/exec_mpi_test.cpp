@@ -110,7 +110,7 @@ TEST(Probe, MeasuresAShapedLink) {
 std::string output_without_rank_1(const std::string& verb) {
   MpiJob job(3, {program, verb, "{folder}"});
   job.pids();
-  EXPECT_EQ(job.wait(limit), 6) << job.output();
+  EXPECT_THAT(job.wait(limit), AnyOf(6, MpiJob::mpirun_hung)) << job.output();
   for (const std::size_t rank : {0U, 2U}) {
     EXPECT_EQ(job.exit_codes()[rank], 6) << job.output();
     EXPECT_THAT(job.output(), HasSubstr("rank " + std::to_string(rank) + ", joining the other ranks: "));

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <sstream>
@@ -87,10 +88,14 @@ int MpiJob::wait(std::chrono::seconds limit) {
   int status = 0;
   while (::waitpid(mpirun_, &status, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > until) {
+      const auto codes = exit_codes();
       ::kill(mpirun_, SIGTERM);
+      for (int tries = 0; tries < 1000 && ::waitpid(mpirun_, &status, WNOHANG) == 0; ++tries)
+        std::this_thread::sleep_for(10ms);
+      ::kill(mpirun_, SIGKILL);
       ::waitpid(mpirun_, &status, 0);
       mpirun_ = -1;
-      return -1;
+      return std::ranges::all_of(codes, [](const auto& code) { return code.has_value(); }) ? mpirun_hung : -1;
     }
     std::this_thread::sleep_for(5ms);
   }

@@ -21,7 +21,10 @@ class MpiJob {
 
   /// The processes of the ranks, once each has written its own to folder()/pid.RANK. Throws after a minute.
   std::vector<int> pids();
-  /// Exit code of mpirun; -1 where it had to be ended after `limit`.
+  /// All ranks have ended and mpirun does not: with Open MPI 4.1.4 seen once, in its PMIx_server_finalize, after a
+  /// failed start.
+  static constexpr int mpirun_hung = -2;
+  /// Exit code of mpirun; where it had to be ended after `limit`, `mpirun_hung` or else -1.
   int wait(std::chrono::seconds limit);
   std::string output() const;  ///< of all ranks and mpirun
   /// Exit code of each rank, as its wrapper saw it; nothing where the wrapper was killed before it said.
