@@ -285,6 +285,23 @@ TEST_F(Cli, WrongOrdersAreNamed) {
   EXPECT_EQ(fusion_sim(run + two + " --micro-batches 1 --devices 2").exit_code, 0);
 }
 
+TEST_F(Cli, ReplicasTrainOnTheSameSamplesInEveryCommand) {
+  const std::string two = small_run + "--policy equal-number --replicas 2 ";
+  const std::string plan = path("plan.json");
+  ASSERT_EQ(fusion_sim("plan" + two + "--quiet -o " + plan).exit_code, 0);
+  const json planned = json::parse(fusion_sim("simulate --json --plan " + plan).out);
+  EXPECT_EQ(planned, json::parse(fusion_sim("simulate --json" + two).out));
+  EXPECT_EQ(planned["replicas"], 2);
+  EXPECT_EQ(planned["micro_batches"], 8);
+  EXPECT_EQ(planned["samples"], json::parse(fusion_sim("simulate --json" + small_run).out)["samples"]);
+  EXPECT_EQ(fusion_sim("rank --quiet --compress none --replicas 2" + small_run).exit_code, 0);
+  EXPECT_EQ(fusion_sim("auto --quiet --evaluations 6 --replicas 2" + small_run).exit_code, 0);
+  EXPECT_THAT(fusion_sim("collectives").out, AllOf(HasSubstr("ring"), HasSubstr("auto")));
+  expect_one_line(fusion_sim("simulate --replicas 3" + small_run), 3, HasSubstr("9 can"));
+  expect_one_line(fusion_sim("simulate --replicas 8" + small_run), 3, HasSubstr("replicas"));
+  expect_one_line(fusion_sim("simulate --collective rign" + small_run), 3, HasSubstr("ring"));
+}
+
 TEST_F(Cli, CompareFindsNoDifferenceInTheSame) {
   const std::string report = path("r.json");
   ASSERT_EQ(fusion_sim("simulate --report " + report + small_run).exit_code, 0);

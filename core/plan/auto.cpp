@@ -153,7 +153,11 @@ std::vector<Axis> all_axes(const RunConfig& config) {
   for (const OrderRow& row : order_table()) orders.values.emplace_back(row.name);
   const std::int64_t samples = config.micro_batches * config.model_options.micro_batch;
   for (std::int64_t m = 1; m <= std::min<std::int64_t>(samples, max_micro_batches); ++m)
-    if (samples % m == 0) micro_batches.values.push_back(std::to_string(m));
+    if (samples % m == 0 && m % config.replicas == 0) micro_batches.values.push_back(std::to_string(m));
+  if (micro_batches.values.empty())
+    throw InputError("", "replicas",
+                     std::to_string(config.replicas) + " can't share the " + std::to_string(samples) +
+                         " samples of an iteration evenly");
   return {policies, orders, micro_batches};
 }
 

@@ -27,7 +27,8 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-/// Every row of the policy and order tables, and every even division of the samples of an iteration into micro-batches.
+/// Every row of the policy and order tables, and every even division of the samples of an iteration into micro-batches
+/// that the replicas can share. Throws InputError where there is none.
 /// Compression changes what is trained, so what it may be is the caller's to say.
 std::vector<Axis> all_axes(const RunConfig&);
 

@@ -231,7 +231,7 @@ double parameter_bytes(const PolicyInput& input, std::span<const OpId> ops) {
 /// predict() where it is what a plan says; else what any sequence of the passes takes.
 Seconds least_iteration(const PolicyInput& input, Seconds fill, Seconds bottleneck, int most_stages) {
   const Order order = find_order(input.request.order);
-  const int m = input.request.micro_batches;
+  const int m = micro_batches_of_each(input.request);
   if (order.chunks > 1 || order.splits_backward) return std::max(fill, m * bottleneck);
   const int in_flight = std::min(m, order.in_flight({most_stages, 0, m}));
   return fill + std::max(following(m, in_flight, bottleneck, fill), (m - 1) * bottleneck);
@@ -250,8 +250,9 @@ Seconds lower_bound(const PolicyInput& input) {
   const auto memory =
       sums_of_largest(input, [&](DeviceId d) { return static_cast<double>(input.platform.gpu_of(d).memory.value); });
   const double path_work = weighted_work(times, path.ops), path_memory = parameter_bytes(input, path.ops);
-  const double at_least =
-      std::max(weighted_work(times, all) / weights.back(), *std::ranges::max_element(times.least_s));
+  // Replicas share the devices: the slowest has no more than its part of their speed.
+  const double at_least = std::max(weighted_work(times, all) / (weights.back() / input.request.replicas),
+                                   *std::ranges::max_element(times.least_s));
   const std::size_t most_devices = std::min(input.platform.devices.size(), path.ops.size());
   const std::size_t beside = static_cast<std::size_t>(std::ranges::count_if(input.graph.ops, works)) - path.ops.size();
 

@@ -24,8 +24,9 @@
 
 namespace fusion {
 
-/// Of predicted_iteration() (plan.h), for every placement. Time O(ops x GPU types + groups of devices^2); where there
-/// are more than 600 groups of interchangeable devices, boundaries are taken to be free.
+/// Of predicted_iteration() (plan.h), for every placement; with replicas, of the slowest of them, without its sums of
+/// gradients. Time O(ops x GPU types + groups of devices^2); where there are more than 600 groups of interchangeable
+/// devices, boundaries are taken to be free.
 Seconds lower_bound(const PolicyInput&);
 
 /// Of the problem that a schedule answers.
