@@ -69,7 +69,7 @@ Table table_of(const std::vector<Finalist>& finalists) {
                {"compression"},
                {"devices", Align::right},
                {"predicted", Align::right},
-               {"gap below", Align::right},
+               {"above bound", Align::right},
                {"native", Align::right},
                {"SimGrid", Align::right}});
   std::size_t place = 0;

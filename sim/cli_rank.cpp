@@ -53,7 +53,7 @@ Table table_of(const Ranking& ranking) {
                {"policy"},
                {"compression"},
                {"predicted", Align::right},
-               {"gap below", Align::right},
+               {"above bound", Align::right},
                {"simulated", Align::right},
                {"samples/s", Align::right},
                {"speed-up", Align::right},
