@@ -10,7 +10,9 @@
 #include "core/base/ending.h"
 #include "core/base/file.h"
 #include "core/cli/program.h"
+#include "core/program/lower.h"
 #include "exec/cli.h"
+#include "exec/execute.h"
 #include "exec/launch.h"
 
 namespace fusion::exec {
@@ -94,7 +96,10 @@ void write_files(const Options& options, const Launch& launch) {
 void launch(const Options& options) {
   require_train_arguments(options.arguments);
   const Plan plan = load_plan(options.plan);
-  const Launch launch = launch_of(options, plan.schedule.stages.size());
+  const auto& [graph, costs, platform] = plan.problem;
+  const Program program = lower(plan.schedule, graph, costs, platform);
+  require_executable(program, graph);
+  const Launch launch = launch_of(options, program.devices.size());
   for (const std::string& warning : preflight(launch)) note(options.output, warning);
   const std::string hostfile = options.to.empty() ? "hostfile" : (fs::absolute(options.to) / "hostfile").string();
   std::puts(mpirun_line(launch, hostfile).c_str());

@@ -77,6 +77,10 @@ struct RankResult {
   std::vector<ChannelUse> channels;  ///< likewise, by channels(program)
 };
 
+/// Throws InputError for a program that is simulated and not executed yet: 16-bit, several stages on one device, a
+/// split backward pass.
+void require_executable(const Program&, const Graph&);
+
 /// Runs this rank's part to the end. `data` may be null where needs_data says no. Throws InputError for what can't be
 /// executed (a 16-bit graph, several stages on one device, an op that the backend does not have, a checkpoint that does
 /// not fit), RuntimeFault for a loss that is not finite, PeerLost.

@@ -122,7 +122,11 @@ std::int64_t resume_step(Walk& walk, const Program& program, const Graph& graph,
     throw InputError(asked.directory.string(), "checkpoint",
                      "holds the steps of an earlier run; give --resume to go on, or another directory");
   for (const std::string& line : refused) say("passed over " + line);
-  if (!newest && !refused.empty()) say("none of the steps in " + asked.directory.string() + " is whole: begins anew");
+  if (!newest && refused.size() > 1)  // the first may be torn by a kill; a later one leaves that before it whole
+    throw InputError(asked.directory.string(), "checkpoint",
+                     "none of its " + std::to_string(refused.size()) +
+                         " steps is whole; mend or remove them, or give another directory");
+  if (!newest && !refused.empty()) say("the one step in " + asked.directory.string() + " is torn: begins anew");
   if (!newest && refused.empty() && asked.resume)
     say("no checkpoint in " + asked.directory.string() + " yet: begins anew");
   if (!newest) return 0;

@@ -7,25 +7,29 @@
 #include "exec/data_ports.h"
 
 namespace fusion::exec {
-namespace {
 
-/// The one stage of a rank. Throws InputError for what no runner of ours executes yet.
-StageId stage_of(const Program& program, const Graph& graph, std::size_t rank) {
+void require_executable(const Program& program, const Graph& graph) {
   if (graph.dtype != DType::fp32)
     throw InputError(graph.name, "precision",
                      std::string(name_of(graph.dtype)) + " is not executed yet; plan with --precision fp32");
-  check(rank < program.devices.size(), "more ranks than devices in the program");
-  std::vector<std::size_t> mine;
-  for (std::size_t s = 0; s < program.stages.size(); ++s)
-    if (program.stages[s].device == program.devices[rank].device) mine.push_back(s);
   const bool splits =
       std::ranges::any_of(program.tasks, [](const Task& t) { return t.phase == Phase::weight_gradient; });
-  if (mine.size() != 1 || splits)
+  if (program.stages.size() != program.devices.size() || splits)
     throw InputError(program.info.model, "order",
                      program.info.order + (splits ? " splits the backward pass" : " gives a device several stages") +
                          ", which is simulated and not executed; the orders that are: gpipe, 1f1b, and files with one "
                          "stage per device");
-  return StageId(mine.front());
+}
+
+namespace {
+
+/// The one stage of a rank. Throws InputError for what no runner of ours executes yet.
+StageId stage_of(const Program& program, const Graph& graph, std::size_t rank) {
+  require_executable(program, graph);
+  check(rank < program.devices.size(), "more ranks than devices in the program");
+  const auto mine = std::ranges::find(program.stages, program.devices[rank].device, &Stage::device);
+  check(mine != program.stages.end(), "a device without a stage");
+  return StageId(static_cast<std::size_t>(mine - program.stages.begin()));
 }
 
 /// Adds `more` to `sum`, element by element.

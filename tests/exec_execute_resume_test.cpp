@@ -286,5 +286,18 @@ TEST_F(Resume, PassesOverADamagedStepAndSaysSo) {
   EXPECT_THAT(notices, testing::Contains(HasSubstr("rank-1.safetensors")));
 }
 
+// A kill tears one step at most, and leaves the one before it whole: several torn ones are damage, and stay.
+TEST_F(Resume, NothingIsTrainedOverSeveralTornSteps) {
+  TrainOptions often = options(4);
+  often.checkpoint.every = 2;
+  const auto whole = train(pipeline(2), plain_backend(), often)[0].loss;
+  for (const char* step : {"step-00000002", "step-00000004"})
+    std::ofstream(directory_ / step / "rank-1.safetensors", std::ios::app) << "x";
+  EXPECT_THROW(train(pipeline(2), plain_backend(), options(4)), InputError);
+  EXPECT_TRUE(fs::exists(directory_ / "step-00000004" / "rank-0.safetensors"));
+  fs::remove_all(directory_ / "step-00000004");
+  EXPECT_EQ(train(pipeline(2), plain_backend(), options(4))[0].loss, whole);
+}
+
 }  // namespace
 }  // namespace fusion::exec

@@ -308,6 +308,24 @@ TEST_F(Train, LaunchFollowsHostsThatComeBack) {
     EXPECT_THAT(job, HasSubstr(line));
 }
 
+TEST_F(Train, LaunchRefusesWhatTrainWouldRefuse) {
+  for (const char* order : {"interleaved:2", "zbv", "zb-h1"}) {
+    ASSERT_EQ(run_program(std::string(FUSION_SIM_PROGRAM) +
+                          " plan --model mlp --platform pair --policy equal-number --order " + order + " -o " +
+                          path("s.json"))
+                  .exit_code,
+              0);
+    const Outcome launch =
+        fusion_exec("launch --plan " + path("s.json") + " -o " + path("out") + " -- --data synthetic --steps 1");
+    EXPECT_EQ(launch.exit_code, 3) << order;
+    EXPECT_THAT(launch.err, HasSubstr(std::string(order) + " "));
+    EXPECT_FALSE(std::filesystem::exists(path("out")));
+  }
+  const Outcome launch = fusion_exec("launch --plan s.json --timeout 0 -- --data synthetic --steps 1");
+  EXPECT_EQ(launch.exit_code, 2);
+  EXPECT_THAT(launch.err, HasSubstr("--timeout"));
+}
+
 TEST_F(Train, ProfileTimesEveryOpThatComputes) {
   const Outcome outcome = fusion_exec(
       "profile --model mlp --micro-batch 2 --repeats 2 --backend eigen --json --gpu '' -o " + path("p.json"));

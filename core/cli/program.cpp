@@ -52,7 +52,8 @@ int run(const ProgramRow& program, int argc, char** argv) {
 
 std::string refusal_of(const CLI::App& app, const CLI::ParseError& error, const std::string& help) {
   const std::vector<std::string> left = app.remaining(true);
-  if (left.empty()) return std::string(error.what()) + "; see " + help;
+  // What follows "--" is for another program, and left because this one's own flags are wrong.
+  if (left.empty() || left.front() == "--") return std::string(error.what()) + "; see " + help;
   const std::vector<std::string> names = known_names(app);
   const std::string flag = left.front().substr(0, left.front().find('='));
   return unknown_name(flag, std::vector<std::string_view>(names.begin(), names.end()));
