@@ -6,19 +6,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <type_traits>
 
 #include "core/base/error.h"
 
 namespace fusion::bench {
-
-template <class Function>
-double wall_s(Function function) {
-  const auto start = std::chrono::steady_clock::now();
-  function();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// Most memory that this process has held so far.
 inline double peak_rss_bytes() {

@@ -6,7 +6,6 @@
 //   gap      excess of op-fence over exhaustive search on small random problems, by predict()
 //   dt-fm    score of op-fence's groups beside that of DT-FM's genetic search, by DT-FM's cost model, on its five cases
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <random>
 
 #include "bench/bench.h"
+#include "bench/timing.h"
 #include "core/base/error.h"
 #include "core/graph/builder.h"
 #include "core/plan/bounds.h"
@@ -33,12 +33,6 @@
 
 namespace fusion::bench {
 namespace {
-
-double seconds_of(const auto& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// Residual blocks of four ops each, of unequal widths.
 Graph residual_network(std::size_t num_ops, std::mt19937_64& random) {

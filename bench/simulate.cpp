@@ -13,6 +13,7 @@
 #include "bench/heap_engine.h"
 #include "bench/simulate_figures.h"
 #include "bench/synthetic.h"
+#include "bench/timing.h"
 #include "core/base/error.h"
 #include "core/report/table.h"
 #include "sim/engines.h"
@@ -40,7 +41,7 @@ Sample measure_simulation(const Options& options) {
   const Program program = pipeline_of(platform, options.order, options.micro_batches);
   Sample sample;
   const double before_s = cpu_s();
-  sample.wall_s = wall_s([&] {
+  sample.wall_s = seconds_of([&] {
     sample.iteration_s =
         sim::find_engine(options.engine).simulate(program, platform, options.network, false).iteration.value;
   });
@@ -54,13 +55,13 @@ Sample measure_heap(const Options& options) {
   const Platform platform = platform_of(options.devices);
   const Program program = pipeline_of(platform, options.order, options.micro_batches);
   Sample sample;
-  sample.heap_wall_s = wall_s([&] { run_on_heap(program, platform); });
+  sample.heap_wall_s = seconds_of([&] { run_on_heap(program, platform); });
   return sample;
 }
 
 Sample measure_build() {
   Sample sample;
-  sample.build_s = wall_s([&] {
+  sample.build_s = seconds_of([&] {
     const Platform platform = platform_of(4096);
     sim::build_only(make_pipeline(platform, {.micro_batches = 1}), platform, {});
   });

@@ -10,6 +10,7 @@
 #include "bench/child.h"
 #include "bench/heap_engine.h"
 #include "bench/synthetic.h"
+#include "bench/timing.h"
 #include "core/engine/native.h"
 #include "core/report/table.h"
 #include "sim/engines.h"
@@ -24,7 +25,7 @@ struct Run {
 
 double median_s(int repeat, const std::function<void()>& function) {
   std::vector<double> times;
-  for (int i = 0; i < repeat; ++i) times.push_back(wall_s(function));
+  for (int i = 0; i < repeat; ++i) times.push_back(seconds_of(function));
   std::ranges::sort(times);
   return times[times.size() / 2];
 }
@@ -68,7 +69,7 @@ Run measure_flows(int flows, int repeat) {
 double set_ups_s(int count, const std::function<void(const Program&, const Platform&)>& simulate) {
   return in_child([&] {
     std::mt19937_64 random(9);
-    return wall_s([&] {
+    return seconds_of([&] {
       for (int i = 0; i < count; ++i) {
         const Platform platform = platform_of(48);
         std::uniform_real_distribution<double> factor(0.5, 2);

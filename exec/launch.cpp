@@ -124,7 +124,7 @@ std::string translated(const std::string& line) {
   return "setsid " + line +
          " \"$@\" &\n"
          "run=$!\n"
-         "setsid sh -c 'alone=0\n"
+         "setsid sh -c 'had= alone=0\n"
          "  while read -r _ _ _ parent _ </proc/$$/stat && [ \"$parent\" = \"$1\" ]; do\n"
          "    children=$(cat /proc/\"$2\"/task/*/children)\n"
          "    [ -n \"$children\" ] && had=yes alone=0 || alone=$((alone + 1))\n"

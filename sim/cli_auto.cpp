@@ -78,7 +78,7 @@ Table table_of(const std::vector<Finalist>& finalists) {
     table.add(
         {std::to_string(++place), schedule.policy, schedule.order,
          std::to_string(schedule.micro_batches) + " of " + std::to_string(schedule.model_options.micro_batch),
-         schedule.compress, std::to_string(schedule.stages.size()), format(schedule.predicted_iteration),
+         schedule.compress, std::to_string(devices_used(schedule)), format(schedule.predicted_iteration),
          percent(optimality_gap(schedule.predicted_iteration, bound)), format(trial->iteration), format(simulated)},
         place == 1 ? Emphasis::strong : Emphasis::none);
   }
@@ -94,7 +94,7 @@ nlohmann::ordered_json to_json(const std::vector<Finalist>& finalists, const Aut
                     {"micro_batches", schedule.micro_batches},
                     {"micro_batch", schedule.model_options.micro_batch},
                     {"compress", schedule.compress},
-                    {"devices_used", schedule.stages.size()},
+                    {"devices_used", devices_used(schedule)},
                     {"predicted_iteration_s", schedule.predicted_iteration.value},
                     {"lower_bound_s", bound.value},
                     {"native_iteration_s", trial->iteration.value},

@@ -57,7 +57,7 @@ Table stage_table(const Schedule& schedule, const Problem& problem) {
 
 /// What sets the pace, where predict() says it.
 std::string pace(const Schedule& schedule, const Problem& problem, const Order& order) {
-  if (order.chunks > 1 || order.splits_backward) return "by a replay without sharing of links";
+  if (!order.is_plain()) return "by a replay without sharing of links";
   const auto costs = stage_costs(schedule, problem.graph, problem.costs, problem.platform);
   const Prediction prediction = predict(schedule, problem.graph, costs, problem.platform);
   return "the pace is set by " + prediction.pace_name + ", " + format(prediction.pace) + " per micro-batch";
@@ -68,8 +68,8 @@ std::string summary(const Schedule& schedule, const Problem& problem) {
   return schedule.policy + ", " + schedule.compress + ", " + schedule.order + ": predicted iteration " +
          format(schedule.predicted_iteration) + " for " + std::to_string(schedule.micro_batches) +
          " micro-batches on " + (schedule.replicas > 1 ? std::to_string(schedule.replicas) + " replicas, " : "") +
-         std::to_string(schedule.stages.size() / static_cast<std::size_t>(order.chunks)) + " of " +
-         std::to_string(problem.platform.devices.size()) + " devices; " + pace(schedule, problem, order);
+         std::to_string(devices_used(schedule)) + " of " + std::to_string(problem.platform.devices.size()) +
+         " devices; " + pace(schedule, problem, order);
 }
 
 /// How far the plan can be from the best one at most.

@@ -285,6 +285,14 @@ TEST_F(Cli, WrongOrdersAreNamed) {
   EXPECT_EQ(fusion_sim(run + two + " --micro-batches 1 --devices 2").exit_code, 0);
 }
 
+// zbv gives each of two devices two stages.
+TEST_F(Cli, DevicesAreCountedOnceHoweverManyStagesTheyRun) {
+  const std::string two = small_run + "--policy equal-number --order zbv --devices 2 ";
+  const json best = json::parse(fusion_sim("auto --quiet --json --evaluations 3" + two).out)["best"][0];
+  EXPECT_EQ(best["devices_used"], 2);
+  EXPECT_THAT(fusion_sim("plan" + two).out, HasSubstr("on 2 of 2 devices"));
+}
+
 TEST_F(Cli, ReplicasTrainOnTheSameSamplesInEveryCommand) {
   const std::string two = small_run + "--policy equal-number --replicas 2 ";
   const std::string plan = path("plan.json");

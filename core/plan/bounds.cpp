@@ -232,7 +232,7 @@ double parameter_bytes(const PolicyInput& input, std::span<const OpId> ops) {
 Seconds least_iteration(const PolicyInput& input, Seconds fill, Seconds bottleneck, int most_stages) {
   const Order order = find_order(input.request.order);
   const int m = micro_batches_of_each(input.request);
-  if (order.chunks > 1 || order.splits_backward) return std::max(fill, m * bottleneck);
+  if (!order.is_plain()) return std::max(fill, m * bottleneck);
   const int in_flight = std::min(m, order.in_flight({most_stages, 0, m}));
   return fill + std::max(following(m, in_flight, bottleneck, fill), (m - 1) * bottleneck);
 }

@@ -131,8 +131,7 @@ Schedule make_schedule(const RunConfig& config, const Problem& problem) {
 
 Seconds predicted_iteration(const Schedule& schedule, const Problem& problem) {
   const auto& [graph, costs, platform] = problem;
-  const Order order = find_order(schedule.order);
-  if (order.chunks == 1 && !order.splits_backward)
+  if (find_order(schedule.order).is_plain())
     return predict(schedule, graph, stage_costs(schedule, graph, costs, platform), platform).iteration;
   return native_iteration(lower(schedule, graph, costs, platform), platform, NativeNetwork::no_share);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 #include <tuple>
 
 #include "core/base/error.h"
@@ -206,6 +207,12 @@ class Validator {
 };
 
 }  // namespace
+
+std::size_t devices_used(const Schedule& schedule) {
+  std::set<DeviceId> devices;
+  for (const Stage& stage : schedule.stages) devices.insert(stage.device);
+  return devices.size();
+}
 
 std::vector<StageRange> pipelines(const std::vector<Stage>& stages) {
   std::vector<StageRange> all;

@@ -55,6 +55,9 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
+/// Devices that run a stage; some orders give a device several.
+std::size_t devices_used(const Schedule&);
+
 /// Stages [first, last) of one replica: a pipeline.
 struct StageRange {
   std::size_t first, last;

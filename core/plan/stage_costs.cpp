@@ -168,7 +168,7 @@ Bytes memory_of_device(const Order& order, const OrderShape& shape, std::span<co
   const auto of_chunk = [&](int chunk) -> const StageCosts& {
     return pipeline[static_cast<std::size_t>(order.stage_of(shape.device, chunk, shape.num_devices))];
   };
-  if (order.chunks == 1 && !order.splits_backward) return memory_needed(of_chunk(0), order.in_flight(shape));
+  if (order.is_plain()) return memory_needed(of_chunk(0), order.in_flight(shape));
   Bytes fixed, live, peak;
   for (int chunk = 0; chunk < order.chunks; ++chunk) fixed += of_chunk(chunk).parameters + of_chunk(chunk).buffers;
   for (const Slot& slot : order.slots(shape)) {

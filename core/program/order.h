@@ -90,6 +90,9 @@ struct Order {
   /// devices than a file has: all micro-batches.
   int in_flight(const OrderShape&) const;
 
+  /// One stage per device and a backward pass in one: what predict() knows, and the executor runs.
+  bool is_plain() const { return chunks == 1 && !splits_backward; }
+
   /// Throws InputError where a file is for another number of devices.
   void require_devices(int num_devices) const;
   int stage_of(int device, int chunk, int num_devices) const;
