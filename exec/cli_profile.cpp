@@ -1,6 +1,7 @@
 // fusion-exec profile: how long each op of a model takes on this machine.
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -96,6 +97,7 @@ void profile(const Options& options) {
   if (!options.gpu.empty()) {
     const std::string source = "fusion-exec profile, " + options.run.model + ", " + options.backend;
     std::fputs(gpu_entry(fit_of(problem.graph, problem.costs, profiles), options.gpu, memory, source).c_str(), stdout);
+    if (!options.to.empty()) std::printf("profile = \"%s\"\n", std::filesystem::path(options.to).filename().c_str());
   } else if (options.output.json) {
     std::puts(json.dump(2).c_str());
   } else {
@@ -122,7 +124,11 @@ void declare_profile(CLI::App& app) {
   command->add_option("--repeats", options->repeats, "measurements of each op; the median counts")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
-  command->add_option("--gpu", options->gpu, "print a [[gpu]] entry of this name for a platform file instead")
+  command
+      ->add_option(
+          "--gpu", options->gpu,
+          "print a [[gpu]] entry of this name for a platform file instead; with -o, the entry names that file, "
+          "which then belongs beside the platform file")
       ->type_name("NAME");
   command->add_option("--memory", options->memory, "of the device, for --gpu")
       ->capture_default_str()

@@ -57,7 +57,7 @@ def calibrate(records):
 
 
 def slower(platform_text, factor):
-    """The platform with a device that takes `factor` as long."""
+    """The platform with a device that takes `factor` as long for what its figures say."""
     def scaled(match):
         number = float(match[2]) * (factor if match[1] == "launch_overhead" else 1 / factor)
         return f'{match[1]} = "{number:.6g} {match[3]}"'
@@ -66,10 +66,18 @@ def slower(platform_text, factor):
     return re.sub(rf'({keys}) = "([0-9.e+-]+) ([^"]+)"', scaled, platform_text)
 
 
+def slower_profile(profile, factor):
+    """The same for the ops that were measured on it."""
+    ops = [op | {key: op[key] * factor for key in ("forward_s", "backward_s")} for op in profile["ops"]]
+    return profile | {"ops": ops}
+
+
 def simulate_calibrated(record, factor):
     """The report of the same plan on the calibrated device."""
     plan = json.loads(record["plan"].read_text())
     folder, platform = record["plan"].parent, pathlib.Path(plan["platform"])
+    profile = f"profile-{record['setup'].model}.json"
+    (folder / profile).write_text(json.dumps(slower_profile(json.loads((platform.parent / profile).read_text()), factor)))
     calibrated = folder / "calibrated.toml"
     calibrated.write_text(slower(platform.read_text(), factor))
     (folder / "calibrated-schedule.json").write_text(json.dumps(plan | {"platform": str(calibrated)}))

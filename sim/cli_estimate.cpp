@@ -35,7 +35,7 @@ std::vector<BlockCosts> by_block(const Graph& graph, const Costs& costs, const G
     for (const ParameterId id : op.parameters)
       if (graph.parameter(id).users.front() == OpId(i)) block.parameters += num_elements(graph.parameter(id).shape);
     if (gpu == nullptr) continue;
-    const OpTimes times = op_times(costs.ops[i], *gpu, dtype);
+    const OpTimes times = op_times(graph, costs, OpId(i), *gpu, dtype);
     block.times.forward += times.forward;
     block.times.input_gradient += times.input_gradient;
     block.times.weight_gradient += times.weight_gradient;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "tests/support/plan_cases.h"
@@ -40,6 +41,28 @@ TEST(Estimator, SpeedFollowsTheDType) {
   costs.forward = Flops(500);
   EXPECT_DOUBLE_EQ(op_times(costs, slow_gpu(), DType::fp16).forward.value, 6);
   EXPECT_DOUBLE_EQ(op_times(costs, slow_gpu(), DType::bf16).forward.value, 11);
+}
+
+// An op of the name and the FLOPs of a measured one takes what was measured; backward is shared out as by the roofline.
+TEST(Estimator, AMeasuredOpCountsBeforeTheRoofline) {
+  const Graph graph = load_model("mlp", {});
+  Costs costs = estimate(graph);
+  const auto op = static_cast<std::size_t>(
+      std::ranges::find_if(graph.ops, [](const Op& each) { return each.kind == OpKind::linear; }) - graph.ops.begin());
+  OpCosts& cost = costs.ops[op];
+  cost = {.forward = Flops(500), .input_gradient = Flops(50), .weight_gradient = Flops(150)};
+  // Roofline at 50 FLOP/s and 1 s to launch: forward 11 s, gradients 2 s and 4 s.
+  GpuType gpu = slow_gpu();
+  EXPECT_DOUBLE_EQ(op_times(graph, costs, OpId(op), gpu, DType::fp32).forward.value, 11);
+  gpu.measured = {{graph.ops[op].name, Flops(500), Flops(200), Seconds(3), Seconds(9)}};
+  const OpTimes times = op_times(graph, costs, OpId(op), gpu, DType::fp32);
+  EXPECT_DOUBLE_EQ(times.forward.value, 3);
+  EXPECT_DOUBLE_EQ(times.input_gradient.value, 3);  // 2 / 6 of 9 s
+  EXPECT_DOUBLE_EQ(times.weight_gradient.value, 6);
+  // Not in another dtype, nor for an op of another network that has only the name in common.
+  EXPECT_DOUBLE_EQ(op_times(graph, costs, OpId(op), gpu, DType::bf16).forward.value, 11);
+  gpu.measured.front().backward_flops = Flops(201);
+  EXPECT_DOUBLE_EQ(op_times(graph, costs, OpId(op), gpu, DType::fp32).forward.value, 11);
 }
 
 // fp32: parameter 4, gradient 4, state. Mixed: parameter 2, gradient 2, fp32 master 4, state in fp32.

@@ -68,6 +68,9 @@ class Calibration(unittest.TestCase):
 
     def test_a_slower_device_has_smaller_rates_and_a_larger_overhead(self):
         text = 'peak_fp32 = "50 GFLOP/s"\nmemory_bandwidth = "5 GB/s"\nlaunch_overhead = "4 us"\nmemory = "4096 MiB"\n'
+        profile = {"model": "m", "ops": [{"name": "a", "forward_s": 1.5, "backward_s": 2, "forward_flops": 7}]}
+        self.assertEqual(fidelity.slower_profile(profile, 2)["ops"],
+                         [{"name": "a", "forward_s": 3, "backward_s": 4, "forward_flops": 7}])
         self.assertEqual(fidelity.slower(text, 2), 'peak_fp32 = "25 GFLOP/s"\nmemory_bandwidth = "2.5 GB/s"\n'
                                                    'launch_overhead = "8 us"\nmemory = "4096 MiB"\n')
 

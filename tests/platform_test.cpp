@@ -230,6 +230,53 @@ gpu = "RTX 4090"
   EXPECT_EQ(p.gpus[0].memory, Bytes(1LL << 30));
 }
 
+TEST_F(PlatformFile, AProfileBesideTheFileGivesMeasuredOps) {
+  const std::string profile = path_.filename().string() + ".json";
+  const std::string text = R"(name = "x"
+[[gpu]]
+name = "mine"
+peak_fp32 = "1 TFLOP/s"
+peak_fp16 = "2 TFLOP/s"
+memory = "1 GiB"
+memory_bandwidth = "10 GB/s"
+sustained_flops = 1
+sustained_bandwidth = 0.5
+launch_overhead = "0 s"
+source = "made up"
+profile = ")" + profile + R"("
+[[site]]
+name = "s"
+[[site.host]]
+name = "h"
+gpu = "mine"
+)";
+  const std::filesystem::path file = path_.parent_path() / profile;
+  const auto with = [&](const std::string& ops) { std::ofstream(file) << R"({"ops": [)" + ops + "]}"; };
+  const auto op = [](const std::string& name, const std::string& forward) {
+    return R"({"name": ")" + name + R"(", "forward_s": )" + forward +
+           R"(, "backward_s": 2.5, "forward_flops": 10, "backward_flops": 20})";
+  };
+  with(op("z", "1.5") + "," + op("a", "0.5"));
+  const std::vector<MeasuredOp> expected = {{"a", Flops(10), Flops(20), Seconds(0.5), Seconds(2.5)},
+                                            {"z", Flops(10), Flops(20), Seconds(1.5), Seconds(2.5)}};
+  EXPECT_EQ(load(text).gpus[0].measured, expected);
+
+  const auto refused = [&]() -> std::string {
+    try {
+      load(text);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  with(op("a", "-1"));
+  EXPECT_THAT(refused(), testing::AllOf(HasSubstr(profile + ": ops[0].forward_s"), HasSubstr("negative")));
+  with(op("a", "1") + "," + op("a", "2"));
+  EXPECT_THAT(refused(), HasSubstr("\"a\" is given twice"));
+  std::filesystem::remove(file);
+  EXPECT_THAT(refused(), HasSubstr("no such file"));
+}
+
 TEST(Platform, UnknownNamesSuggestTheNearest) {
   const auto message = [](const char* name) -> std::string {
     try {

@@ -70,6 +70,20 @@ OpTimes op_times(const OpCosts& costs, const GpuType& gpu, DType dtype) {
           .weight_gradient = roofline(costs.weight_gradient, costs.weight_gradient_bytes, gpu, dtype)};
 }
 
+OpTimes op_times(const Graph& graph, const Costs& costs, OpId id, const GpuType& gpu, DType dtype) {
+  const OpCosts& cost = costs.ops[id.index()];
+  const OpTimes roof = op_times(cost, gpu, dtype);
+  const std::string& name = graph.op(id).name;
+  const auto found = std::ranges::lower_bound(gpu.measured, name, {}, &MeasuredOp::name);
+  if (dtype != DType::fp32 || found == gpu.measured.end() || found->name != name) return roof;
+  if (found->forward_flops != cost.forward || found->backward_flops != cost.input_gradient + cost.weight_gradient)
+    return roof;
+  const double share = roof.backward() > Seconds(0) ? roof.input_gradient / roof.backward() : 1;
+  return {.forward = found->forward,
+          .input_gradient = found->backward * share,
+          .weight_gradient = found->backward * (1 - share)};
+}
+
 Kept kept_for_backward(const Graph& graph, const Costs& costs, std::span<const OpId> ops) {
   Kept kept;
   for (const OpId id : ops) {

@@ -4,7 +4,8 @@
 //
 // F FLOPs, S peak FLOP/s of the dtype, B bytes moved, W memory bandwidth, lambda and mu the sustained shares, c the
 // launch overhead (core/platform/platform.h, GpuType). Backward is input gradient and weight gradient, each by the same
-// formula.
+// formula. Where the op itself has been measured on such a device, that counts instead: three constants can't say how
+// one kernel differs from another (a convolution may reach a twentieth of what another reaches).
 #pragma once
 
 #include <cstdint>
@@ -58,6 +59,9 @@ struct OpTimes {
 };
 /// Roofline of one op on one GPU type. A pass in which the op does nothing (an input; no weights) takes no time.
 OpTimes op_times(const OpCosts&, const GpuType&, DType);
+/// As measured on that GPU type, in fp32 and where it was; else the roofline. A measured backward pass is divided
+/// between its two gradients as the roofline would.
+OpTimes op_times(const Graph&, const Costs&, OpId, const GpuType&, DType);
 
 /// mu W: what a kernel that is bound by memory reaches.
 BytesPerSecond sustained_bandwidth(const GpuType&);

@@ -61,7 +61,7 @@ class LineBuilder {
       std::vector<double> sums(units_.size() + 1);
       for (std::size_t u = 0; u < units_.size(); ++u)
         for (const OpId op : units_[u].ops) {
-          const OpTimes times = op_times(input_.costs.ops[op.index()], gpu, dtype);
+          const OpTimes times = op_times(input_.graph, input_.costs, op, gpu, dtype);
           const Seconds again = training().recompute ? times.forward : Seconds(0);
           add_to_unit(sums, u, (times.total() + again).value);
         }

@@ -75,7 +75,7 @@ StageCosts compute_costs(const Stage& stage, const Training& training, const Gra
                          const GpuType& gpu) {
   StageCosts sum;
   for (const OpId op : stage.ops) {
-    const OpTimes times = op_times(costs.ops[op.index()], gpu, compute_dtype(training.precision));
+    const OpTimes times = op_times(graph, costs, op, gpu, compute_dtype(training.precision));
     sum.forward += times.forward;
     sum.input_gradient += times.input_gradient;
     sum.weight_gradient += times.weight_gradient;

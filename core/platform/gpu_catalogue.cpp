@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/platform/measured_ops.h"
+
 namespace fusion {
 namespace {
 
@@ -9,6 +11,11 @@ double share(const TomlTable& table, std::string_view key) {
   const double value = table.real(key);
   if (value > 0 && value <= 1) return value;
   throw table.error(key, std::to_string(value) + " is not a share of the peak; write a number above 0 and up to 1");
+}
+
+/// A path that stands in a file means from the file's own folder.
+std::filesystem::path beside(const std::string& file, const std::string& path) {
+  return std::filesystem::path(file).parent_path() / path;
 }
 
 }  // namespace
@@ -26,6 +33,7 @@ GpuType read_gpu(const TomlTable& table) {
   gpu.sustained_bandwidth = share(table, "sustained_bandwidth");
   gpu.launch_overhead = table.seconds("launch_overhead");
   gpu.source = table.string("source");
+  if (table.has("profile")) gpu.measured = load_measured_ops(beside(table.file(), table.string("profile")));
   table.reject_unknown();
   if (gpu.name.empty()) throw table.error("name", "is empty");
   return gpu;

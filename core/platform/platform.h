@@ -22,16 +22,25 @@
 
 namespace fusion {
 
+/// Times of an op, of one micro-batch in fp32, measured on a type of GPU (fusion-exec profile).
+struct MeasuredOp {
+  std::string name;                         ///< of the op, "h.0.attn.c_attn"
+  Flops forward_flops{}, backward_flops{};  ///< tell networks apart whose ops have the same names
+  Seconds forward{}, backward{};
+  bool operator==(const MeasuredOp&) const = default;
+};
+
 /// One GPU type of the catalogue (platforms/gpus.toml). Peak rates are the vendor's dense figures.
 struct GpuType {
   std::string name;
   FlopsPerSecond peak_fp32{}, peak_fp16{}, peak_bf16{};  ///< bf16 equals fp32 where the type has no bf16 units
   Bytes memory{};
   BytesPerSecond memory_bandwidth{};
-  double sustained_flops = 0;      ///< lambda in (0, 1]: share of the peak that matrix products reach
-  double sustained_bandwidth = 0;  ///< mu in (0, 1]
-  Seconds launch_overhead{};       ///< c: per operator
-  std::string source;              ///< where the figures come from
+  double sustained_flops = 0;          ///< lambda in (0, 1]: share of the peak that matrix products reach
+  double sustained_bandwidth = 0;      ///< mu in (0, 1]
+  Seconds launch_overhead{};           ///< c: per operator
+  std::string source;                  ///< where the figures come from
+  std::vector<MeasuredOp> measured{};  ///< by name; other ops follow from the figures above
   FlopsPerSecond peak(DType) const;
   bool operator==(const GpuType&) const = default;
 };

@@ -69,7 +69,7 @@ class ExhaustiveSearch {
       for (const Unit& unit : units_) {
         Seconds forward{}, backward{};
         for (const OpId op : unit.ops) {
-          const OpTimes times = op_times(input.costs.ops[op.index()], input.platform.gpu_of(DeviceId(d)), dtype);
+          const OpTimes times = op_times(input.graph, input.costs, op, input.platform.gpu_of(DeviceId(d)), dtype);
           forward += times.forward;
           backward += times.backward();
         }
