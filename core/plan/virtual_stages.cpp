@@ -47,9 +47,10 @@ std::vector<std::int64_t> crossing_bytes(const Graph& graph, const std::vector<O
 }
 
 /// Work before each cut of a line, by the clock of one GPU: only shares of it count.
-std::vector<double> work_before(const std::vector<OpId>& line, const Costs& costs, const GpuType& gpu, DType dtype) {
+std::vector<double> work_before(const std::vector<OpId>& line, const Graph& graph, const Costs& costs,
+                                const GpuType& gpu, DType dtype) {
   std::vector<double> sums = {0};
-  for (const OpId op : line) sums.push_back(sums.back() + op_times(costs.ops[op.index()], gpu, dtype).total().value);
+  for (const OpId op : line) sums.push_back(sums.back() + op_times(graph, costs, op, gpu, dtype).total().value);
   return sums;
 }
 
@@ -109,11 +110,11 @@ std::vector<Stage> with_chunks(const Order& order, std::vector<Stage> shares, co
   const std::vector<OpId> line = line_of(graph, shares);
   const std::vector<std::int64_t> bytes = crossing_bytes(graph, line);
   const GpuType& gpu = platform.gpu_of(shares.front().device);
-  const std::vector<double> before = work_before(line, costs, gpu, compute_dtype(training.precision));
+  const std::vector<double> before = work_before(line, graph, costs, gpu, compute_dtype(training.precision));
 
   std::vector<double> work;  // of a stage of each device
   for (const Stage& share : shares)
-    work.push_back(work_before(share.ops, costs, gpu, compute_dtype(training.precision)).back() / order.chunks);
+    work.push_back(work_before(share.ops, graph, costs, gpu, compute_dtype(training.precision)).back() / order.chunks);
   const auto share_of = [&](std::size_t stage) {
     return static_cast<std::size_t>(order.device_of(static_cast<int>(stage), p));
   };
