@@ -66,6 +66,7 @@ Table table_of(const std::vector<Finalist>& finalists) {
                {"policy"},
                {"order"},
                {"micro-batches", Align::right},
+               {"replicas", Align::right},
                {"compression"},
                {"devices", Align::right},
                {"predicted", Align::right},
@@ -75,12 +76,12 @@ Table table_of(const std::vector<Finalist>& finalists) {
   std::size_t place = 0;
   for (const auto& [trial, simulated, bound] : finalists) {
     const Schedule& schedule = trial->schedule;
-    table.add(
-        {std::to_string(++place), schedule.policy, schedule.order,
-         std::to_string(schedule.micro_batches) + " of " + std::to_string(schedule.model_options.micro_batch),
-         schedule.compress, std::to_string(devices_used(schedule)), format(schedule.predicted_iteration),
-         percent(optimality_gap(schedule.predicted_iteration, bound)), format(trial->iteration), format(simulated)},
-        place == 1 ? Emphasis::strong : Emphasis::none);
+    table.add({std::to_string(++place), schedule.policy, schedule.order,
+               std::to_string(schedule.micro_batches) + " of " + std::to_string(schedule.model_options.micro_batch),
+               std::to_string(schedule.replicas), schedule.compress, std::to_string(devices_used(schedule)),
+               format(schedule.predicted_iteration), percent(optimality_gap(schedule.predicted_iteration, bound)),
+               format(trial->iteration), format(simulated)},
+              place == 1 ? Emphasis::strong : Emphasis::none);
   }
   return table;
 }
@@ -93,6 +94,7 @@ nlohmann::ordered_json to_json(const std::vector<Finalist>& finalists, const Aut
                     {"order", schedule.order},
                     {"micro_batches", schedule.micro_batches},
                     {"micro_batch", schedule.model_options.micro_batch},
+                    {"replicas", schedule.replicas},
                     {"compress", schedule.compress},
                     {"devices_used", devices_used(schedule)},
                     {"predicted_iteration_s", schedule.predicted_iteration.value},
@@ -132,7 +134,8 @@ void search(const Options& options, const CLI::App& command) {
 }  // namespace
 
 void declare_auto(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("auto", "search policy, order and micro-batches for the quickest iteration");
+  CLI::App* command =
+      app.add_subcommand("auto", "search policy, order, micro-batches and replicas for the quickest iteration");
   const auto options = std::make_shared<Options>();
   options->run.declare_all(*command);
   command
@@ -151,9 +154,8 @@ void declare_auto(CLI::App& app) {
   command->add_option("-o,--output", options->to, "schedule.json of the best")->type_name("FILE");
   add_output_flags(*command, options->output);
   command->footer(
-      "Options that are given are kept; of policy, order and micro-batches the others are searched. An iteration "
-      "keeps\n"
-      "its samples, micro-batches x micro-batch.\n"
+      "Options that are given are kept; of policy, order, micro-batches and replicas the others are searched.\n"
+      "An iteration keeps its samples, micro-batches x micro-batch.\n"
       "Examples:\n"
       "  fusion-sim auto --model gpt2 --platform testbed-3 --budget \"10 s\" -o schedule.json\n"
       "  fusion-sim auto --model resnet101 --platform lan4 --order 1f1b --codecs none,fp16,adatopk:100");

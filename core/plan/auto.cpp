@@ -83,20 +83,28 @@ class AutoSearch {
       stopped_ = true;
       return infinity;
     }
+    const RunConfig config = config_at(point);
+    if (!can_share(config)) return known_.emplace(point, infinity).first->second;
     ++result_.num_evaluations;
-    const double time = evaluated_s(point);
+    const double time = evaluated_s(config);
     result_.num_infeasible += time == infinity;
     return known_.emplace(point, time).first->second;
   }
 
-  double evaluated_s(const Point& point) {
-    RunConfig config = config_at(point);
+  /// A point of the grid that is no set-up: replicas without a device or a micro-batch of their own. Costs no
+  /// evaluation.
+  bool can_share(const RunConfig& config) {
+    return config.micro_batches % config.replicas == 0 &&
+           static_cast<std::size_t>(config.replicas) <= problem_of(config).platform.devices.size();
+  }
+
+  double evaluated_s(const RunConfig& config) {
     try {
       const Problem& problem = problem_of(config);
       Schedule schedule = make_schedule(config, problem);
       const Program program = lower(schedule, problem.graph, problem.costs, problem.platform);
       const Seconds iteration = native_iteration(program, problem.platform);
-      keep({std::move(config), iteration, std::move(schedule)});
+      keep({config, iteration, std::move(schedule)});
       return iteration.value;
     } catch (const Infeasible& reason) {
       if (first_failure_.empty()) first_failure_ = reason.what();
@@ -126,7 +134,8 @@ class AutoSearch {
     const bool known = std::ranges::any_of(result_.best, [&](const Trial& other) {
       return other.schedule.stages == trial.schedule.stages && other.schedule.edges == trial.schedule.edges &&
              other.schedule.order == trial.schedule.order && other.config.model_options == trial.config.model_options &&
-             other.schedule.micro_batches == trial.schedule.micro_batches;
+             other.schedule.micro_batches == trial.schedule.micro_batches &&
+             other.schedule.replicas == trial.schedule.replicas;
     });
     if (known) return;
     const auto place = std::ranges::upper_bound(result_.best, trial.iteration, {}, &Trial::iteration);
@@ -148,17 +157,16 @@ class AutoSearch {
 }  // namespace
 
 std::vector<Axis> all_axes(const RunConfig& config) {
-  Axis policies{"policy", {}}, orders{"order", {}}, micro_batches{"micro-batches", {}};
+  Axis policies{"policy", {}}, orders{"order", {}}, micro_batches{"micro-batches", {}}, replicas{"replicas", {}};
   for (const PolicyRow& row : policy_table()) policies.values.emplace_back(row.name);
   for (const OrderRow& row : order_table()) orders.values.emplace_back(row.name);
   const std::int64_t samples = config.micro_batches * config.model_options.micro_batch;
-  for (std::int64_t m = 1; m <= std::min<std::int64_t>(samples, max_micro_batches); ++m)
-    if (samples % m == 0 && m % config.replicas == 0) micro_batches.values.push_back(std::to_string(m));
-  if (micro_batches.values.empty())
-    throw InputError("", "replicas",
-                     std::to_string(config.replicas) + " can't share the " + std::to_string(samples) +
-                         " samples of an iteration evenly");
-  return {policies, orders, micro_batches};
+  for (std::int64_t n = 1; n <= std::min<std::int64_t>(samples, max_micro_batches); ++n)
+    if (samples % n == 0) {
+      micro_batches.values.push_back(std::to_string(n));
+      replicas.values.push_back(std::to_string(n));
+    }
+  return {policies, orders, micro_batches, replicas};
 }
 
 AutoResult auto_search(const RunConfig& config, const std::vector<Axis>& axes, const AutoOptions& options) {

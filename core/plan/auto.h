@@ -1,5 +1,5 @@
-// A search over whole set-ups: which policy, pipeline order, compression and number of micro-batches is quickest, by
-// the native engine.
+// A search over whole set-ups: which policy, pipeline order, compression and numbers of micro-batches and replicas is
+// quickest, by the native engine.
 //
 // A set-up is a point on a grid of axes, one per option of a run that may be chosen. From the set-up asked for, every
 // policy is tried first, so that no single policy does better. Then coordinate descent: axis by axis all values,
@@ -27,8 +27,8 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-/// Every row of the policy and order tables, and every even division of the samples of an iteration into micro-batches
-/// that the replicas can share. Throws InputError where there is none.
+/// Every row of the policy and order tables, every even division of the samples of an iteration into micro-batches, and
+/// as many replicas: points where these can't share micro-batches or devices count as too slow, not as evaluations.
 /// Compression changes what is trained, so what it may be is the caller's to say.
 std::vector<Axis> all_axes(const RunConfig&);
 
