@@ -127,7 +127,7 @@ def executed_table(rows):
 
 
 def errors(rows):
-    """Of what was foretold: each plan once, without the runs that gave the factors."""
+    """Of what was foretold: each plan once, without those whose runs gave the factors."""
     foretold = rows[~rows.plan.isin(rows[rows.calibration].plan)].drop_duplicates("plan")
     size = foretold.relative_error.abs()
     worst = foretold.loc[size.idxmax()]
@@ -191,8 +191,9 @@ what would slow the pipeline. Where nothing stands, a plan does not fit into mem
         parts.append(f"""## Scaled down and executed
 
 {made_line(made["executed"])} One device of each of the clusters A, B, C and the home D0 of testbed-3 with their lines, four MPI ranks,
-one step's median of each plan. One factor per network comes from its first row; all others are foretold. All devices are this one
-machine, so speeds are equal: what is scaled down are the networks, not the GPUs' differences.
+one step's median of each plan. The runs of equal-number give one factor per network, how much longer passes take in place than in the
+profile; all other policies are foretold. All devices are this one machine, so speeds are equal: what is scaled down are the networks,
+not the GPUs' differences.
 
 {errors(runs)}
 
