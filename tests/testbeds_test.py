@@ -47,6 +47,12 @@ class Simulated(unittest.TestCase):
         table = report.times(rows(en__none=math.nan, en__ada=3, on__none=2, on__ada=1.5))
         self.assertEqual(tables.times(report.speedup(table, ("equal-number", "none"))), "")
 
+    def test_the_best_cluster_alone_is_no_testbed(self):
+        alone = rows(en__none=5, en__ada=4, on__ada=1).assign(testbed="cluster A")
+        testbeds, best = report.split(pd.concat([rows(en__none=6, on__ada=1.5), alone]))
+        self.assertEqual(set(testbeds.testbed), {"t"})
+        self.assertEqual(best.to_dict(), {"w": 4})  # the quickest of the others there; op-fence's 1 is not one of them
+
     def test_who_is_faster_is_said(self):
         self.assertIn("fastest of all 4 pairs in 1 of the 1 cases.", report.fastest(rows(en__none=6, en__ada=3, on__none=2, on__ada=1.5)))
         self.assertIn("in the others op-fence with uniform-topk:100 is, by at most 25.0 %.",
