@@ -27,6 +27,7 @@ void declare_simulate(CLI::App&);
 void declare_rank(CLI::App&);
 void declare_sweep(CLI::App&);
 void declare_compare(CLI::App&);
+void declare_report(CLI::App&);
 void declare_platform(CLI::App&);
 
 }  // namespace fusion::sim

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
           "  fusion-sim simulate --plan s.json --timeline t.json          replay it; open t.json in Perfetto\n"
           "Exit codes: 0 done, 2 usage, 3 bad input, 4 infeasible, 5 runtime fault.",
       .commands = {declare_rank, declare_sweep, declare_plan, declare_auto, declare_simulate, declare_estimate,
-                   declare_compare, declare_platform, declare_lists},
+                   declare_compare, declare_report, declare_platform, declare_lists},
       .refuse = {},
       .end = {}};
   return fusion::cli::run_program(program, argc, argv);

@@ -42,14 +42,14 @@ void expect_one_line(const Outcome& outcome, int exit_code, const testing::Match
 }
 
 TEST_F(Cli, EveryCommandTeaches) {
-  for (const char* command :
-       {"", "models", "platforms", "policies", "orders", "codecs", "collectives", "estimate", "plan", "simulate",
-        "rank", "compare", "platform", "platform check", "platform pairs", "platform import", "platform export"}) {
+  for (const char* command : {"", "models", "platforms", "policies", "orders", "codecs", "collectives", "estimate",
+                              "plan", "simulate", "rank", "compare", "report", "platform", "platform check",
+                              "platform pairs", "platform import", "platform export"}) {
     const Outcome outcome = fusion_sim(std::string(command) + " --help");
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_THAT(outcome.out, HasSubstr("Usage")) << command;
   }
-  for (const char* command : {"estimate", "plan", "simulate", "rank", "compare", "platform"})
+  for (const char* command : {"estimate", "plan", "simulate", "rank", "compare", "report", "platform"})
     EXPECT_THAT(fusion_sim(std::string(command) + " --help").out, HasSubstr("Example")) << command;
   EXPECT_THAT(fusion_sim("--version").out, HasSubstr("fusion-sim 0."));
 }
