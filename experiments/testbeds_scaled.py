@@ -49,11 +49,12 @@ table.LINKS[LINKS] = pairs
 
 
 def platform_of(folder, model):
-    """The platform with this machine's profile, which is measured once and kept."""
+    """The platform with this machine's profile, one op at a time, which is measured once and kept."""
     file = folder / f"{model}.toml"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        entry = runs.profile(table.MODELS[model], folder / f"profile-{model}.json")
+        entry = runs.call([runs.BIN / "fusion-exec", "profile", *table.MODELS[model], "--gpu", runs.GPU,
+                           "-o", folder / f"profile-{model}.json", "--quiet"])
         file.write_text(platform_text(entry))
     return file
 
