@@ -29,6 +29,10 @@ SYSCTLS = ["net.ipv4.tcp_slow_start_after_idle=0", "'net.ipv4.tcp_rmem=4096 1310
            "'net.ipv4.tcp_wmem=4096 65536 33554432'", "net.ipv4.conf.all.rp_filter=0",
            "net.ipv4.conf.default.rp_filter=0"]
 
+# Windows alone limit a burst: BBR, where a machine has it as its default, paces the bursts of training at two thirds of the
+# rate, since between them the connection is idle. Namespaces may choose freely only what the machine allows all users.
+CONGESTION_CONTROL = ["cubic", "reno"]
+
 
 def netns_of(device):
     return f"{PRIVATE}/{device}"
@@ -79,7 +83,8 @@ def make_hosts(devices):
                       f"ip link set {bridge}{index} master {bridge} up",
                       f"ip -n {device} addr add {address(network, index)}/16 dev {bridge}",
                       f"ip -n {device} link set {bridge} up"]
-        sh(*lines, f"nsenter --net={netns_of(device)} sysctl -qw {' '.join(SYSCTLS)}")
+        choose = " || ".join(f"sysctl -qw net.ipv4.tcp_congestion_control={name} 2>/dev/null" for name in CONGESTION_CONTROL)
+        sh(*lines, f"nsenter --net={netns_of(device)} sh -c \"sysctl -qw {' '.join(SYSCTLS)}; {choose}\"")
     hosts = pathlib.Path(PRIVATE, ".hosts")
     hosts.write_text("127.0.0.1 localhost\n" +
                      "".join(f"{address(CONTROL_NETWORK, i)} {name}\n" for i, name in enumerate(devices)))
