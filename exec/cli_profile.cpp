@@ -38,7 +38,8 @@ std::map<std::string, Sum> by_kind(const Graph& graph, const std::vector<OpProfi
   return kinds;
 }
 
-nlohmann::ordered_json to_json(const Options& options, const Problem& problem, const std::vector<OpProfile>& profiles) {
+nlohmann::ordered_json to_json(const Options& options, const Problem& problem, const std::vector<OpProfile>& profiles,
+                               const MachineFit& fit, BytesPerSecond update) {
   nlohmann::ordered_json ops = nlohmann::ordered_json::array(), kinds = ops;
   for (const OpProfile& profile : profiles) {
     const Op& op = problem.graph.op(profile.op);
@@ -55,7 +56,8 @@ nlohmann::ordered_json to_json(const Options& options, const Problem& problem, c
   for (const auto& [name, sum] : by_kind(problem.graph, profiles))
     kinds.push_back(
         {{"kind", name}, {"count", sum.count}, {"forward_s", sum.forward.value}, {"backward_s", sum.backward.value}});
-  const MachineFit fit = fit_of(problem.graph, problem.costs, profiles);
+  nlohmann::ordered_json speeds = nlohmann::ordered_json::object();
+  for (const KindSpeed& kind : fit.kinds) speeds[kind.kind] = kind.speed;
   return {{"version", version()},
           {"model", options.run.model},
           {"micro_batch", problem.graph.micro_batch},
@@ -66,6 +68,8 @@ nlohmann::ordered_json to_json(const Options& options, const Problem& problem, c
           {"sustained_flops_per_s", fit.flops.value},
           {"sustained_bytes_per_s", fit.bandwidth.value},
           {"launch_overhead_s", fit.overhead.value},
+          {"kind_speed", speeds},
+          {"update_bytes_per_s", update.value},
           {"kinds", kinds},
           {"ops", ops}};
 }
@@ -93,10 +97,12 @@ void profile(const Options& options) {
   const std::vector<OpProfile> profiles =
       profile_ops(problem.graph, find_backend(options.backend),
                   {.backend = {.device = options.device}, .repeats = options.repeats, .seed = options.run.seed});
-  const auto json = to_json(options, problem, profiles);
+  const MachineFit fit = fit_of(problem.graph, problem.costs, profiles);
+  const BytesPerSecond update = profile_update(problem.graph, options.repeats);
+  const auto json = to_json(options, problem, profiles, fit, update);
   if (!options.gpu.empty()) {
     const std::string source = "fusion-exec profile, " + options.run.model + ", " + options.backend;
-    std::fputs(gpu_entry(fit_of(problem.graph, problem.costs, profiles), options.gpu, memory, source).c_str(), stdout);
+    std::fputs(gpu_entry(fit, update, options.gpu, memory, source).c_str(), stdout);
     if (!options.to.empty()) std::printf("profile = \"%s\"\n", std::filesystem::path(options.to).filename().c_str());
   } else if (options.output.json) {
     std::puts(json.dump(2).c_str());

@@ -1,14 +1,17 @@
 #include "exec/profile.h"
 
+#include <Eigen/QR>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "core/base/error.h"
 #include "core/graph/ops.h"
+#include "exec/optimizer.h"
 
 namespace fusion::exec {
 namespace {
@@ -92,7 +95,50 @@ std::vector<OpProfile> profile_ops(const Graph& graph, const BackendRow& row, co
   return profiles;
 }
 
-MachineFit fit_of(const Graph& graph, const Costs& costs, const std::vector<OpProfile>& profiles) {
+namespace {
+
+/// One pass of one op: its time is num_launches x overhead + work_s / speed of its kind.
+struct Pass {
+  std::size_t kind = 0;
+  int num_launches = 0;  ///< the gradients of inputs and of weights are one each
+  double work_s = 0, time_s = 0;
+};
+
+/// Overhead, then 1 / speed by kind: least squares of the relative errors, with columns whose coefficient would be
+/// negative taken out one at a time, the worst first (they are 0).
+std::vector<double> non_negative_fit(const std::vector<Pass>& passes, std::size_t num_kinds) {
+  std::vector<Eigen::Index> columns(num_kinds + 1);
+  std::iota(columns.begin(), columns.end(), 0);
+  Eigen::MatrixXd all =
+      Eigen::MatrixXd::Zero(static_cast<Eigen::Index>(passes.size()), static_cast<Eigen::Index>(num_kinds + 1));
+  for (Eigen::Index row = 0; const Pass& pass : passes) {
+    all(row, 0) = pass.num_launches / pass.time_s;
+    all(row++, static_cast<Eigen::Index>(pass.kind + 1)) = pass.work_s / pass.time_s;
+  }
+  const Eigen::VectorXd ones = Eigen::VectorXd::Ones(all.rows());
+  for (;;) {
+    const Eigen::VectorXd found = all(Eigen::all, columns).completeOrthogonalDecomposition().solve(ones);
+    Eigen::Index worst = 0;
+    if (columns.empty() || found.minCoeff(&worst) >= 0) {
+      std::vector<double> coefficients(num_kinds + 1);
+      for (std::size_t i = 0; i < columns.size(); ++i)
+        coefficients[static_cast<std::size_t>(columns[i])] = found[static_cast<Eigen::Index>(i)];
+      return coefficients;
+    }
+    columns.erase(columns.begin() + worst);
+  }
+}
+
+GpuType roofline_of(const MachineFit& fit) {
+  GpuType gpu;
+  gpu.peak_fp32 = fit.flops;
+  gpu.memory_bandwidth = fit.bandwidth;
+  gpu.sustained_flops = gpu.sustained_bandwidth = 1;
+  return gpu;
+}
+
+/// Sums of the profile over sums of the work.
+MachineFit fit_of_sums(const Graph& graph, const Costs& costs, const std::vector<OpProfile>& profiles) {
   Flops flops{};
   Bytes bytes{};
   Seconds matrix{}, other{}, quickest{1e9};
@@ -110,22 +156,83 @@ MachineFit fit_of(const Graph& graph, const Costs& costs, const std::vector<OpPr
     }
   }
   check(matrix > Seconds(0) && other > Seconds(0), "a network with matrix products and other ops");
-  return {FlopsPerSecond(flops.value / matrix.value), BytesPerSecond(static_cast<double>(bytes.value) / other.value),
-          quickest};
+  return {FlopsPerSecond(flops.value / matrix.value),
+          BytesPerSecond(static_cast<double>(bytes.value) / other.value),
+          quickest,
+          {}};
 }
 
-std::string gpu_entry(const MachineFit& fit, const std::string& name, Bytes memory, const std::string& source) {
+}  // namespace
+
+MachineFit fit_of(const Graph& graph, const Costs& costs, const std::vector<OpProfile>& profiles) {
+  MachineFit fit = fit_of_sums(graph, costs, profiles);
+  const GpuType gpu = roofline_of(fit);
+  std::vector<std::string> kinds;
+  for (const OpProfile& profile : profiles) kinds.emplace_back(row_of(graph.op(profile.op).kind).name);
+  std::ranges::sort(kinds);
+  kinds.erase(std::ranges::unique(kinds).begin(), kinds.end());
+  std::vector<Pass> passes;
+  for (const OpProfile& profile : profiles) {
+    const OpTimes roof = op_times(costs.ops[profile.op.index()], gpu, DType::fp32);
+    const auto kind = static_cast<std::size_t>(std::ranges::lower_bound(kinds, row_of(graph.op(profile.op).kind).name) -
+                                               kinds.begin());
+    const auto add = [&](std::initializer_list<Seconds> parts, Seconds time) {
+      Pass pass{.kind = kind, .time_s = time.value};
+      for (const Seconds part : parts) {
+        pass.work_s += part.value;
+        pass.num_launches += part > Seconds(0);
+      }
+      if (pass.num_launches > 0 && pass.time_s > 0) passes.push_back(pass);
+    };
+    add({roof.forward}, profile.forward);
+    add({roof.input_gradient, roof.weight_gradient}, profile.backward);
+  }
+  const std::vector<double> found = non_negative_fit(passes, kinds.size());
+  fit.overhead = Seconds(found[0]);
+  for (std::size_t k = 0; k < kinds.size(); ++k)
+    if (found[k + 1] > 0) fit.kinds.push_back({kinds[k], 1 / found[k + 1]});
+  return fit;
+}
+
+BytesPerSecond profile_update(const Graph& graph, int repeats) {
+  std::vector<std::vector<float>> values, gradients;
+  std::vector<OptimizerState> states;
+  std::int64_t count = 0;
+  for (const Parameter& parameter : graph.parameters) {
+    const std::int64_t elements = num_elements(parameter.shape);
+    count += elements;
+    values.emplace_back(static_cast<std::size_t>(elements), 0.5f);
+    gradients.emplace_back(static_cast<std::size_t>(elements), 0.25f);
+    states.push_back(fresh_state(Optimizer::adam, static_cast<std::size_t>(elements)));
+  }
+  std::vector<Seconds> times;
+  for (int step = 1; step <= repeats + 1; ++step) {
+    const auto start = Clock::now();
+    for (std::size_t p = 0; p < values.size(); ++p) update({}, step, 1, values[p], gradients[p], states[p]);
+    if (step > 1) times.emplace_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return BytesPerSecond(2.0 * static_cast<double>(count * bytes_per_parameter({})) / median(std::move(times)).value);
+}
+
+std::string gpu_entry(const MachineFit& fit, BytesPerSecond update, const std::string& name, Bytes memory,
+                      const std::string& source) {
   const auto number = [](const char* form, double value) {
     char buffer[64];
     std::snprintf(buffer, sizeof buffer, form, value);
     return std::string(buffer);
   };
+  std::string kinds;
+  for (const KindSpeed& kind : fit.kinds)
+    kinds += (kinds.empty() ? "kind_speed = { " : ", ") + kind.kind + " = " + number("%.3g", kind.speed);
+  if (!kinds.empty()) kinds += " }\n";
   const std::string flops = number("\"%.4g GFLOP/s\"\n", fit.flops.value / 1e9);
   return "[[gpu]]\nname = \"" + name + "\"\npeak_fp32 = " + flops + "peak_fp16 = " + flops +
          "memory = " + number("\"%.0f MiB\"\n", static_cast<double>(memory.value) / (1 << 20)) +
          "memory_bandwidth = " + number("\"%.4g GB/s\"\n", fit.bandwidth.value / 1e9) +
          "sustained_flops = 1.0\nsustained_bandwidth = 1.0\nlaunch_overhead = " +
-         number("\"%.3f us\"\n", fit.overhead.value * 1e6) + "source = \"" + source + "\"\n";
+         number("\"%.3f us\"\n", fit.overhead.value * 1e6) +
+         "update_bandwidth = " + number("\"%.4g GB/s\"\n", update.value / 1e9) + kinds + "source = \"" + source +
+         "\"\n";
 }
 
 }  // namespace fusion::exec

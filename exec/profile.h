@@ -24,16 +24,24 @@ struct ProfileOptions {
 /// once. Throws InputError for an op that the backend does not have.
 std::vector<OpProfile> profile_ops(const Graph&, const BackendRow&, const ProfileOptions&);
 
-/// What the roofline of the estimator needs to know of a machine, so that it fits the profile in sum: FLOP/s from the
-/// matrix products, bytes/s from the other ops, the overhead from the quickest op.
+/// What the roofline of the estimator needs to know of a machine.
 struct MachineFit {
   FlopsPerSecond flops{};
   BytesPerSecond bandwidth{};
   Seconds overhead{};
+  std::vector<KindSpeed> kinds;  ///< by kind
 };
+/// FLOP/s and bytes/s so that matrix products and the other ops fit the profile in sum. With these, each op and pass
+/// says time = overhead + roofline / speed of its kind: overhead and speeds solve that for the least sum of squares of
+/// relative errors, none below 0 (a kind with no work to speak of keeps 1).
 MachineFit fit_of(const Graph&, const Costs&, const std::vector<OpProfile>&);
 
+/// Memory traffic per second of an Adam step over parameters of that many bytes, each read and written once with its
+/// gradient and state, as stage_costs() counts it. Median of `repeats`.
+BytesPerSecond profile_update(const Graph&, int repeats);
+
 /// A [[gpu]] entry for a platform file.
-std::string gpu_entry(const MachineFit&, const std::string& name, Bytes memory, const std::string& source);
+std::string gpu_entry(const MachineFit&, BytesPerSecond update, const std::string& name, Bytes memory,
+                      const std::string& source);
 
 }  // namespace fusion::exec

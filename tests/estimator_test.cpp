@@ -65,6 +65,18 @@ TEST(Estimator, AMeasuredOpCountsBeforeTheRoofline) {
   EXPECT_DOUBLE_EQ(op_times(graph, costs, OpId(op), gpu, DType::fp32).forward.value, 11);
 }
 
+// Work at half its roofline speed takes twice as long; to launch an op takes what it did: 1 + 10 x 2 s.
+TEST(Estimator, AKindHasASpeedOfItsOwn) {
+  const Graph graph = load_model("mlp", {});
+  Costs costs = estimate(graph);
+  const auto op = static_cast<std::size_t>(
+      std::ranges::find_if(graph.ops, [](const Op& each) { return each.kind == OpKind::linear; }) - graph.ops.begin());
+  costs.ops[op] = {.forward = Flops(500)};
+  GpuType gpu = slow_gpu();
+  gpu.kind_speed = {{"conv2d", 4}, {"linear", 0.5}};
+  EXPECT_DOUBLE_EQ(op_times(graph, costs, OpId(op), gpu, DType::fp32).forward.value, 21);
+}
+
 // fp32: parameter 4, gradient 4, state. Mixed: parameter 2, gradient 2, fp32 master 4, state in fp32.
 TEST(Estimator, BytesPerParameter) {
   using enum Optimizer;

@@ -72,6 +72,9 @@ TEST(StageCosts, UpdateIsBoundByMemory) {
   EXPECT_DOUBLE_EQ(stage_costs(schedule, graph, none, slow_memory(1))[0].update.value, 64);
   schedule.training.optimizer = Optimizer::sgd;
   EXPECT_DOUBLE_EQ(stage_costs(schedule, graph, none, slow_memory(1))[0].update.value, 32);
+  Platform measured = slow_memory(1);
+  measured.gpus[0].update_bandwidth = BytesPerSecond(40);
+  EXPECT_DOUBLE_EQ(stage_costs(schedule, graph, none, measured)[0].update.value, 16);
 }
 
 TEST(StageCosts, TimesAreSumsOnTheStagesOwnDevice) {

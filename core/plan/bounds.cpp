@@ -41,7 +41,8 @@ Times times_of(const PolicyInput& input) {
   for (std::size_t g = 0; g < present.size(); ++g) {
     std::vector<double>& pass = times.pass_s.emplace_back();
     for (std::size_t op = 0; op < input.graph.ops.size() && present[g]; ++op) {
-      const OpTimes each = op_times(input.costs.ops[op], input.platform.gpus[g], compute_dtype(training.precision));
+      const OpTimes each =
+          op_times(input.graph, input.costs, OpId(op), input.platform.gpus[g], compute_dtype(training.precision));
       pass.push_back((each.total() + (training.recompute ? each.forward : Seconds(0))).value);
       times.least_s[op] = std::min(times.least_s[op], pass.back());
       times.least_waited_s[op] = std::min(times.least_waited_s[op], pass.back() - each.weight_gradient.value);

@@ -3,15 +3,21 @@
 #include <algorithm>
 
 #include "core/base/names.h"
+#include "core/graph/ops.h"
 
 namespace fusion {
 namespace {
 
 /// An op that does nothing in a pass launches nothing.
-Seconds roofline(Flops work, Bytes moved, const GpuType& gpu, DType dtype) {
+Seconds roofline(Flops work, Bytes moved, const GpuType& gpu, DType dtype, double speed) {
   if (work == Flops(0) && moved == Bytes(0)) return Seconds(0);
   const Seconds computing = work / FlopsPerSecond(gpu.sustained_flops * gpu.peak(dtype).value);
-  return std::max(computing, moved / sustained_bandwidth(gpu)) + gpu.launch_overhead;
+  return std::max(computing, moved / sustained_bandwidth(gpu)) / speed + gpu.launch_overhead;
+}
+
+double speed_of(const GpuType& gpu, std::string_view kind) {
+  const auto found = std::ranges::lower_bound(gpu.kind_speed, kind, {}, &KindSpeed::kind);
+  return found == gpu.kind_speed.end() || found->kind != kind ? 1 : found->speed;
 }
 
 struct OptimizerRow {
@@ -64,15 +70,19 @@ Costs estimate(const Graph& graph) {
   return costs;
 }
 
-OpTimes op_times(const OpCosts& costs, const GpuType& gpu, DType dtype) {
-  return {.forward = roofline(costs.forward, costs.forward_bytes, gpu, dtype),
-          .input_gradient = roofline(costs.input_gradient, costs.input_gradient_bytes, gpu, dtype),
-          .weight_gradient = roofline(costs.weight_gradient, costs.weight_gradient_bytes, gpu, dtype)};
+BytesPerSecond update_bandwidth(const GpuType& gpu) {
+  return gpu.update_bandwidth.value > 0 ? gpu.update_bandwidth : sustained_bandwidth(gpu);
+}
+
+OpTimes op_times(const OpCosts& costs, const GpuType& gpu, DType dtype, double speed) {
+  return {.forward = roofline(costs.forward, costs.forward_bytes, gpu, dtype, speed),
+          .input_gradient = roofline(costs.input_gradient, costs.input_gradient_bytes, gpu, dtype, speed),
+          .weight_gradient = roofline(costs.weight_gradient, costs.weight_gradient_bytes, gpu, dtype, speed)};
 }
 
 OpTimes op_times(const Graph& graph, const Costs& costs, OpId id, const GpuType& gpu, DType dtype) {
   const OpCosts& cost = costs.ops[id.index()];
-  const OpTimes roof = op_times(cost, gpu, dtype);
+  const OpTimes roof = op_times(cost, gpu, dtype, speed_of(gpu, row_of(graph.op(id).kind).name));
   const std::string& name = graph.op(id).name;
   const auto found = std::ranges::lower_bound(gpu.measured, name, {}, &MeasuredOp::name);
   if (dtype != DType::fp32 || found == gpu.measured.end() || found->name != name) return roof;

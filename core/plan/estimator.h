@@ -57,11 +57,15 @@ struct OpTimes {
   Seconds backward() const { return input_gradient + weight_gradient; }
   Seconds total() const { return forward + backward(); }
 };
-/// Roofline of one op on one GPU type. A pass in which the op does nothing (an input; no weights) takes no time.
-OpTimes op_times(const OpCosts&, const GpuType&, DType);
-/// As measured on that GPU type, in fp32 and where it was; else the roofline. A measured backward pass is divided
-/// between its two gradients as the roofline would.
+/// Roofline of one op on one GPU type: launch_overhead + max(FLOPs / sustained FLOP/s, bytes / sustained bytes/s) /
+/// speed. A pass in which the op does nothing (an input; no weights) takes no time.
+OpTimes op_times(const OpCosts&, const GpuType&, DType, double speed = 1);
+/// As measured on that GPU type, in fp32 and where it was; else the roofline at the speed of its kind. A measured
+/// backward pass is divided between its two gradients as the roofline would.
 OpTimes op_times(const Graph&, const Costs&, OpId, const GpuType&, DType);
+
+/// Of the memory traffic of an optimizer step.
+BytesPerSecond update_bandwidth(const GpuType&);
 
 /// mu W: what a kernel that is bound by memory reaches.
 BytesPerSecond sustained_bandwidth(const GpuType&);

@@ -82,7 +82,7 @@ void add_times(Numbers& n, const PolicyInput& input, const std::vector<Unit>& un
     for (const Unit& unit : units) {
       Seconds forward{}, backward{};
       for (const OpId op : unit.ops) {
-        const OpTimes times = op_times(input.costs.ops[op.index()], input.platform.gpu_of(DeviceId(d)),
+        const OpTimes times = op_times(input.graph, input.costs, op, input.platform.gpu_of(DeviceId(d)),
                                        compute_dtype(training.precision));
         forward += times.forward;
         backward += times.backward() + (training.recompute ? times.forward : Seconds(0));

@@ -28,7 +28,7 @@ void set_parameters(StageCosts& costs, const std::vector<ParameterId>& ids, cons
   std::int64_t count = 0;
   for (const ParameterId id : ids) count += num_elements(graph.parameter(id).shape);
   costs.parameters = Bytes(count * bytes_per_parameter(training));
-  costs.update = 2 * (costs.parameters / sustained_bandwidth(gpu));
+  costs.update = 2 * (costs.parameters / update_bandwidth(gpu));
 }
 
 /// What the weight gradients of a stage are made of.

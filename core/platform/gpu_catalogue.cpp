@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/graph/ops.h"
 #include "core/platform/measured_ops.h"
 
 namespace fusion {
@@ -16,6 +17,21 @@ double share(const TomlTable& table, std::string_view key) {
 /// A path that stands in a file means from the file's own folder.
 std::filesystem::path beside(const std::string& file, const std::string& path) {
   return std::filesystem::path(file).parent_path() / path;
+}
+
+std::vector<KindSpeed> kind_speeds(const TomlTable& table) {
+  std::vector<std::string_view> kinds;
+  for (const OpRow& row : op_table()) kinds.push_back(row.name);
+  std::vector<KindSpeed> speeds;
+  for (const std::string& kind : table.keys()) {
+    if (std::ranges::find(kinds, kind) == kinds.end())
+      throw table.error(kind, "no such op; " + unknown_name(kind, kinds));
+    speeds.push_back({kind, table.real(kind)});
+    if (speeds.back().speed <= 0)
+      throw table.error(kind, std::to_string(speeds.back().speed) + "; write a number above 0");
+  }
+  std::ranges::sort(speeds, {}, &KindSpeed::kind);
+  return speeds;
 }
 
 }  // namespace
@@ -33,6 +49,8 @@ GpuType read_gpu(const TomlTable& table) {
   gpu.sustained_bandwidth = share(table, "sustained_bandwidth");
   gpu.launch_overhead = table.seconds("launch_overhead");
   gpu.source = table.string("source");
+  if (table.has("update_bandwidth")) gpu.update_bandwidth = table.bandwidth("update_bandwidth");
+  if (table.has("kind_speed")) gpu.kind_speed = kind_speeds(table.table("kind_speed"));
   if (table.has("profile")) gpu.measured = load_measured_ops(beside(table.file(), table.string("profile")));
   table.reject_unknown();
   if (gpu.name.empty()) throw table.error("name", "is empty");

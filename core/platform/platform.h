@@ -30,17 +30,26 @@ struct MeasuredOp {
   bool operator==(const MeasuredOp&) const = default;
 };
 
+/// How quick ops of one kind are beside what the roofline says of them.
+struct KindSpeed {
+  std::string kind;  ///< "conv2d", as in ops.h
+  double speed = 1;  ///< above 0
+  bool operator==(const KindSpeed&) const = default;
+};
+
 /// One GPU type of the catalogue (platforms/gpus.toml). Peak rates are the vendor's dense figures.
 struct GpuType {
   std::string name;
   FlopsPerSecond peak_fp32{}, peak_fp16{}, peak_bf16{};  ///< bf16 equals fp32 where the type has no bf16 units
   Bytes memory{};
   BytesPerSecond memory_bandwidth{};
-  double sustained_flops = 0;          ///< lambda in (0, 1]: share of the peak that matrix products reach
-  double sustained_bandwidth = 0;      ///< mu in (0, 1]
-  Seconds launch_overhead{};           ///< c: per operator
-  std::string source;                  ///< where the figures come from
-  std::vector<MeasuredOp> measured{};  ///< by name; other ops follow from the figures above
+  double sustained_flops = 0;           ///< lambda in (0, 1]: share of the peak that matrix products reach
+  double sustained_bandwidth = 0;       ///< mu in (0, 1]
+  Seconds launch_overhead{};            ///< c: per operator
+  std::string source;                   ///< where the figures come from
+  BytesPerSecond update_bandwidth{};    ///< memory traffic of an optimizer step; 0: as that of other operators
+  std::vector<KindSpeed> kind_speed{};  ///< by kind; 1 where it has none
+  std::vector<MeasuredOp> measured{};   ///< by name; other ops follow from the figures above
   FlopsPerSecond peak(DType) const;
   bool operator==(const GpuType&) const = default;
 };
