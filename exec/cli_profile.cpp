@@ -11,6 +11,7 @@
 #include "core/report/version.h"
 #include "exec/cli.h"
 #include "exec/profile.h"
+#include "exec/profile_in_place.h"
 
 namespace fusion::exec {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 struct Options {
   Output output;
   RunConfig run;
-  std::string backend = "torch", device, to, gpu, memory = "4 GiB";
+  std::string backend = "torch", device, to, gpu, memory = "4 GiB", in_place;
   int repeats = 10;
 };
 
@@ -63,6 +64,7 @@ nlohmann::ordered_json to_json(const Options& options, const Problem& problem, c
           {"micro_batch", problem.graph.micro_batch},
           {"backend", options.backend},
           {"repeats", options.repeats},
+          {"in_place", options.in_place.empty() ? nullptr : nlohmann::ordered_json(options.in_place)},
           {"forward_s", all.forward.value},
           {"backward_s", all.backward.value},
           {"sustained_flops_per_s", fit.flops.value},
@@ -90,15 +92,27 @@ Problem problem_of(const RunConfig& run) {
   return problem;
 }
 
+struct Measured {
+  std::vector<OpProfile> ops;
+  BytesPerSecond update{};
+};
+
+Measured measured(const Options& options, const Problem& problem) {
+  const BackendRow& backend = find_backend(options.backend);
+  const ProfileOptions how{.backend = {.device = options.device}, .repeats = options.repeats, .seed = options.run.seed};
+  std::vector<OpProfile> ops = profile_ops(problem.graph, backend, how);
+  if (options.in_place.empty()) return {std::move(ops), profile_update(problem.graph, options.repeats)};
+  const Seconds wait = options.in_place == "none" ? Seconds() : parsed("--in-place", options.in_place, parse_seconds);
+  const PassProfile passes = profile_passes(problem.graph, backend, how, wait);
+  return {scaled_to(std::move(ops), passes), passes.update};
+}
+
 void profile(const Options& options) {
   const Bytes memory = parsed("--memory", options.memory, parse_bytes);
   cli::require_writable({options.to});
   const Problem problem = problem_of(options.run);
-  const std::vector<OpProfile> profiles =
-      profile_ops(problem.graph, find_backend(options.backend),
-                  {.backend = {.device = options.device}, .repeats = options.repeats, .seed = options.run.seed});
+  const auto [profiles, update] = measured(options, problem);
   const MachineFit fit = fit_of(problem.graph, problem.costs, profiles);
-  const BytesPerSecond update = profile_update(problem.graph, options.repeats);
   const auto json = to_json(options, problem, profiles, fit, update);
   if (!options.gpu.empty()) {
     const std::string source = "fusion-exec profile, " + options.run.model + ", " + options.backend;
@@ -130,6 +144,12 @@ void declare_profile(CLI::App& app) {
   command->add_option("--repeats", options->repeats, "measurements of each op; the median counts")
       ->capture_default_str()
       ->check(CLI::Range(1, 1'000'000));
+  command
+      ->add_option(
+          "--in-place", options->in_place,
+          "also run whole training steps and scale the ops to their passes, each after a wait of this time, as "
+          "between messages (none: at once); takes the memory of training")
+      ->type_name("TIME");
   command
       ->add_option(
           "--gpu", options->gpu,

@@ -3,8 +3,10 @@
 #include <Eigen/QR>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <random>
@@ -14,9 +16,6 @@
 #include "exec/optimizer.h"
 
 namespace fusion::exec {
-namespace {
-
-using Clock = std::chrono::steady_clock;
 
 HostTensor noise(const Tensor& tensor, std::mt19937_64& random) {
   if (tensor.dtype == DType::int64)
@@ -31,6 +30,10 @@ Seconds median(std::vector<Seconds> times) {
   std::ranges::nth_element(times, middle);
   return *middle;
 }
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
 
 /// What two ops that take equally long have in common.
 std::string signature(const Graph& graph, const Op& op) {
@@ -104,9 +107,15 @@ struct Pass {
   double work_s = 0, time_s = 0;
 };
 
-/// Overhead, then 1 / speed by kind: least squares of the relative errors, with columns whose coefficient would be
-/// negative taken out one at a time, the worst first (they are 0).
-std::vector<double> non_negative_fit(const std::vector<Pass>& passes, std::size_t num_kinds) {
+/// Overhead, then 1 / speed by kind, and the sum of squares of the relative errors that they leave.
+struct Solution {
+  std::vector<double> coefficients;
+  double squares = 0;
+};
+
+/// Least squares of the relative errors, with columns whose coefficient would be negative taken out one at a time, the
+/// worst first (they are 0).
+Solution non_negative_fit(const std::vector<Pass>& passes, std::size_t num_kinds) {
   std::vector<Eigen::Index> columns(num_kinds + 1);
   std::iota(columns.begin(), columns.end(), 0);
   Eigen::MatrixXd all =
@@ -120,10 +129,10 @@ std::vector<double> non_negative_fit(const std::vector<Pass>& passes, std::size_
     const Eigen::VectorXd found = all(Eigen::all, columns).completeOrthogonalDecomposition().solve(ones);
     Eigen::Index worst = 0;
     if (columns.empty() || found.minCoeff(&worst) >= 0) {
-      std::vector<double> coefficients(num_kinds + 1);
+      Solution solution{std::vector<double>(num_kinds + 1), (all(Eigen::all, columns) * found - ones).squaredNorm()};
       for (std::size_t i = 0; i < columns.size(); ++i)
-        coefficients[static_cast<std::size_t>(columns[i])] = found[static_cast<Eigen::Index>(i)];
-      return coefficients;
+        solution.coefficients[static_cast<std::size_t>(columns[i])] = found[static_cast<Eigen::Index>(i)];
+      return solution;
     }
     columns.erase(columns.begin() + worst);
   }
@@ -164,13 +173,19 @@ MachineFit fit_of_sums(const Graph& graph, const Costs& costs, const std::vector
 
 }  // namespace
 
-MachineFit fit_of(const Graph& graph, const Costs& costs, const std::vector<OpProfile>& profiles) {
-  MachineFit fit = fit_of_sums(graph, costs, profiles);
-  const GpuType gpu = roofline_of(fit);
+namespace {
+
+/// The kinds that were measured, sorted.
+std::vector<std::string> kinds_of(const Graph& graph, const std::vector<OpProfile>& profiles) {
   std::vector<std::string> kinds;
   for (const OpProfile& profile : profiles) kinds.emplace_back(row_of(graph.op(profile.op).kind).name);
   std::ranges::sort(kinds);
   kinds.erase(std::ranges::unique(kinds).begin(), kinds.end());
+  return kinds;
+}
+
+std::vector<Pass> passes_of(const Graph& graph, const Costs& costs, const std::vector<OpProfile>& profiles,
+                            const std::vector<std::string>& kinds, const GpuType& gpu) {
   std::vector<Pass> passes;
   for (const OpProfile& profile : profiles) {
     const OpTimes roof = op_times(costs.ops[profile.op.index()], gpu, DType::fp32);
@@ -187,11 +202,29 @@ MachineFit fit_of(const Graph& graph, const Costs& costs, const std::vector<OpPr
     add({roof.forward}, profile.forward);
     add({roof.input_gradient, roof.weight_gradient}, profile.backward);
   }
-  const std::vector<double> found = non_negative_fit(passes, kinds.size());
-  fit.overhead = Seconds(found[0]);
-  for (std::size_t k = 0; k < kinds.size(); ++k)
-    if (found[k + 1] > 0) fit.kinds.push_back({kinds[k], 1 / found[k + 1]});
-  return fit;
+  return passes;
+}
+
+}  // namespace
+
+MachineFit fit_of(const Graph& graph, const Costs& costs, const std::vector<OpProfile>& profiles) {
+  const MachineFit of_sums = fit_of_sums(graph, costs, profiles);
+  const std::vector<std::string> kinds = kinds_of(graph, profiles);
+  // Speeds scale both bounds of a kind alike, so what is left to find is where the bounds meet: FLOP/s over bytes/s.
+  MachineFit best = of_sums;
+  double least = std::numeric_limits<double>::infinity();
+  for (int half_octave = -6; half_octave <= 10; ++half_octave) {
+    MachineFit fit = of_sums;
+    fit.flops = FlopsPerSecond(of_sums.flops.value * std::exp2(0.5 * half_octave));
+    const Solution found = non_negative_fit(passes_of(graph, costs, profiles, kinds, roofline_of(fit)), kinds.size());
+    if (found.squares >= least) continue;
+    least = found.squares;
+    fit.overhead = Seconds(found.coefficients[0]);
+    for (std::size_t k = 0; k < kinds.size(); ++k)
+      if (found.coefficients[k + 1] > 0) fit.kinds.push_back({kinds[k], 1 / found.coefficients[k + 1]});
+    best = std::move(fit);
+  }
+  return best;
 }
 
 BytesPerSecond profile_update(const Graph& graph, int repeats) {

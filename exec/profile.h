@@ -1,6 +1,7 @@
 // How long the ops of a network take on this machine.
 #pragma once
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct ProfileOptions {
 /// once. Throws InputError for an op that the backend does not have.
 std::vector<OpProfile> profile_ops(const Graph&, const BackendRow&, const ProfileOptions&);
 
+/// Values from -1 to 1; of integers 0: a token or class of any model.
+HostTensor noise(const Tensor&, std::mt19937_64&);
+Seconds median(std::vector<Seconds>);  ///< of an even number the upper of the two in the middle
+
 /// What the roofline of the estimator needs to know of a machine.
 struct MachineFit {
   FlopsPerSecond flops{};
@@ -31,9 +36,9 @@ struct MachineFit {
   Seconds overhead{};
   std::vector<KindSpeed> kinds;  ///< by kind
 };
-/// FLOP/s and bytes/s so that matrix products and the other ops fit the profile in sum. With these, each op and pass
-/// says time = overhead + roofline / speed of its kind: overhead and speeds solve that for the least sum of squares of
-/// relative errors, none below 0 (a kind with no work to speak of keeps 1).
+/// Each op and pass says time = overhead + roofline / speed of its kind: overhead and speeds solve that for the least
+/// sum of squares of relative errors, none below 0 (a kind with no work to speak of keeps 1). Bytes/s fit the profile
+/// in sum; FLOP/s are tried in half octaves.
 MachineFit fit_of(const Graph&, const Costs&, const std::vector<OpProfile>&);
 
 /// Memory traffic per second of an Adam step over parameters of that many bytes, each read and written once with its

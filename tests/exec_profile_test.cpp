@@ -8,6 +8,7 @@
 
 #include "core/graph/models.h"
 #include "core/graph/ops.h"
+#include "exec/profile_in_place.h"
 
 namespace fusion::exec {
 namespace {
@@ -33,7 +34,7 @@ GpuType machine() {
 // The fit is right where it says the same times as the machine: the split between a kind's speed and the common rates
 // is free.
 TEST(Profile, FindsTheConstantsThatMadeIt) {
-  for (const char* model : {"resnet18", "mlp"}) {
+  for (const char* model : {"resnet18", "resnet50"}) {
     const Graph graph = load_model(model, {.micro_batch = 4, .image_size = 32});
     const Costs costs = estimate(graph);
     GpuType gpu = machine();
@@ -63,6 +64,16 @@ TEST(Profile, NoConstantIsNegative) {
   const MachineFit fit = fit_of(graph, costs, profiles);
   EXPECT_GE(fit.overhead.value, 0);
   for (const KindSpeed& kind : fit.kinds) EXPECT_GT(kind.speed, 0) << kind.kind;
+}
+
+// Two ops of 1 and 3 s forward, 2 s backward of the first alone: passes of 8 and 1 s give 2, 6 and 1 s.
+TEST(Profile, OpsAreScaledToWholePasses) {
+  const std::vector<OpProfile> ops = scaled_to({{OpId(0), Seconds(1), Seconds(2)}, {OpId(1), Seconds(3), Seconds(0)}},
+                                               {Seconds(8), Seconds(1), BytesPerSecond(1)});
+  EXPECT_DOUBLE_EQ(ops[0].forward.value, 2);
+  EXPECT_DOUBLE_EQ(ops[1].forward.value, 6);
+  EXPECT_DOUBLE_EQ(ops[0].backward.value, 1);
+  EXPECT_EQ(ops[1].backward, Seconds(0));
 }
 
 TEST(Profile, AnEntryIsReadBackAsItWasMeasured) {

@@ -335,6 +335,25 @@ TEST_F(Train, ProfileTimesEveryOpThatComputes) {
   for (const json& op : profile.at("ops")) EXPECT_GT(op.at("forward_s").get<double>(), 0) << op;
 }
 
+TEST_F(Train, ProfileInPlaceAddsUpToWholePasses) {
+  const std::string profile = "profile --model mlp --micro-batch 2 --repeats 2 --backend eigen --in-place ";
+  for (const char* wait : {"none", "'1 ms'"}) {
+    const Outcome outcome = fusion_exec(profile + wait + " --json");
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const json found = json::parse(outcome.out);
+    for (const char* pass : {"forward_s", "backward_s"}) {
+      double sum = 0;
+      for (const json& op : found.at("ops")) sum += op.at(pass).get<double>();
+      EXPECT_GT(sum, 0);
+      EXPECT_NEAR(found.at(pass).get<double>(), sum, 1e-9 * sum);
+    }
+    EXPECT_GT(found.at("update_bytes_per_s").get<double>(), 0);
+  }
+  const Outcome wrong = fusion_exec(profile + "soon");
+  EXPECT_EQ(wrong.exit_code, 3);
+  EXPECT_THAT(wrong.err, HasSubstr("--in-place"));
+}
+
 /// A program of its own process group, so that a kill reaches what it started.
 class Background {
  public:
