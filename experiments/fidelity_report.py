@@ -76,7 +76,7 @@ def simulate_calibrated(record, factor):
     """The report of the same plan on the calibrated device."""
     plan = json.loads(record["plan"].read_text())
     folder, platform = record["plan"].parent, pathlib.Path(plan["platform"])
-    profile = f"profile-{record['setup'].model}.json"
+    profile = re.search(r'^profile = "([^"]+)"', platform.read_text(), re.MULTILINE)[1]
     (folder / profile).write_text(json.dumps(slower_profile(json.loads((platform.parent / profile).read_text()), factor)))
     calibrated = folder / "calibrated.toml"
     calibrated.write_text(slower(platform.read_text(), factor))
@@ -102,7 +102,8 @@ def main_row(record, calibrated):
     setup, executed = record["setup"], record["executed"]
     times = [report["median_s"] for report in executed]
     measured = statistics.median(times)
-    raw, control = record["simulated"]["iteration_s"], coordination(setup, calibrated)
+    raw = record["simulated"]["iteration_s"] + coordination(setup, record["simulated"])
+    control = coordination(setup, calibrated)
     simulated = calibrated["iteration_s"] + control
     busy = sum(device["busy_s"] for device in calibrated["devices"])
     slowest = max(calibrated["links"], key=lambda link: link["busy_s"], default=None)
@@ -154,8 +155,8 @@ def kendall_tau(rows):
     return score / pairs if pairs else None
 
 
-def errors_of(rows):
-    errors = rows.relative_error.abs()
+def errors_of(rows, column="relative_error"):
+    errors = rows[column].abs()
     return {"setups": len(rows), "mean_error": errors.mean(), "max_error": errors.max(),
             "worst": rows.setup[errors.idxmax()] if len(rows) else None}
 
@@ -169,7 +170,8 @@ def plot(rows, file):
         axes.errorbar(some.measured_s, some.simulated_s, xerr=some.measured_s * some.measured_spread / 2, fmt=mark, markersize=5,
                       label="held out" if held_out else "in the calibration")
     axes.set(xscale="log", yscale="log", xlabel="executed step, s", ylabel="simulated step, s")
-    axes.legend()
+    axes.legend(title=f"mean error held out {100 * errors_of(rows[rows.held_out])['mean_error']:.1f} %" if rows.held_out.any() else None)
+    axes.grid(alpha=0.3)
     figure.tight_layout()
     figure.savefig(file, dpi=150)
 
@@ -182,7 +184,7 @@ def show(rows, kinds, summary):
     print("\nby kind, simulated over executed:")
     sums = kinds.groupby("kind")[["measured_s", "simulated_s"]].sum()
     print((sums.simulated_s / sums.measured_s - 1).map(lambda value: f"{100 * value:+.1f} %").to_string())
-    for name in ("calibration", "held_out"):
+    for name in ("calibration", "held_out", "nothing_fitted"):
         one = summary[name]
         if one["setups"]:
             print(f"{name.replace('_', ' ')}: {one['setups']} set-ups, mean error {100 * one['mean_error']:.1f} %, largest "
@@ -198,7 +200,8 @@ def write(folder, records, made):
     links = pd.DataFrame([row for record, report in zip(records, again) for row in link_rows(record, report)])
     kinds = pd.DataFrame([row for record, report in zip(records, again) for row in kind_rows(record, report)])
     summary = {"made": made, "factors": factors, "calibration": errors_of(rows[~rows.held_out]),
-               "held_out": errors_of(rows[rows.held_out]), "kendall_tau": kendall_tau(rows)}
+               "held_out": errors_of(rows[rows.held_out]), "nothing_fitted": errors_of(rows, "uncalibrated_error"),
+               "kendall_tau": kendall_tau(rows)}
     for name, frame in (("fidelity", rows), ("links", links), ("kinds", kinds)):
         frame.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g")
     (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")

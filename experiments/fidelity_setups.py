@@ -25,6 +25,8 @@ LINKS = {
                              by_pair([[0, 10, 10, 30], [20, 0, 10, 10], [20, 50, 0, 10], [50, 20, 20, 0]], n)),
 }
 
+WAITS = {"slow": "50 ms", "medium": "10 ms", "fast": "1 ms", "mixed": "10 ms", "asymmetric": "10 ms"}  # about a latency
+
 MODELS = {  # small enough that two cores carry four ranks: see experiments/fidelity
     "gpt2": ["--model", HERE / "models/tiny-gpt2/config.json", "--micro-batch", "4", "--seq", "64"],
     "resnet": ["--model", "resnet18", "--micro-batch", "4", "--image-size", "32"],

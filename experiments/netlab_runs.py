@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import subprocess
+import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ.get("FUSION_BIN", HERE.parent / "build/release/bin")).resolve()
@@ -49,9 +50,29 @@ def platform_text(name, bandwidth_mbps, latency_ms, gpu_entry):
     return "\n".join(lines) + "\n\n" + gpu_entry
 
 
-def profile(model_options, file):
-    """The [[gpu]] entry of one rank of this machine, measured with one op at a time; the times by op go to `file`."""
-    return call([BIN / "fusion-exec", "profile", *model_options, "--gpu", GPU, "-o", file, "--quiet"])
+def profile(model_options, file, wait):
+    """The [[gpu]] entry of one rank of this machine whose passes wait so long for each other ("10 ms", "none"), measured in
+    place; the times by op go to `file`."""
+    return call([BIN / "fusion-exec", "profile", *model_options, "--in-place", wait, "--gpu", GPU, "-o", file, "--quiet"])
+
+
+def probe(platform, rates, file):
+    """What `fusion-exec probe` measures in a laboratory of that platform, as matrices (Mbps, ms) [from][to]; `rates` are the
+    configured ones. A probe sees round trips: what they take beyond the configured latencies is shared by both ways."""
+    bandwidth, latency = rates
+    size = range(len(bandwidth))
+    if not pathlib.Path(file).exists():
+        hosts = ",".join(chr(ord("a") + i) for i in size)
+        limits = [word for name in ("eager_limit", "rndv_eager_limit", "max_send_size")
+                  for word in ("--mca", f"btl_tcp_{name}", "4194304")]
+        call([NETLAB, "run", "--name", f"probe{os.getpid()}", "--platform", platform, "--",
+              "mpirun", "--timeout", "300", "--bind-to", "none", "-np", len(bandwidth), "--host", hosts,
+              "--mca", "mpi_yield_when_idle", "1", *limits, BIN / "fusion-exec", "probe", "-o", file, "--quiet"])
+    found = tomllib.loads(pathlib.Path(file).read_text())["matrix"]
+    mbps = found.get("bandwidth_mbps") or [[1e3 * value for value in row] for row in found["bandwidth_gbps"]]
+    ms = found.get("latency_ms") or [[1e-3 * value for value in row] for row in found["latency_us"]]
+    more = [[(ms[i][j] + ms[j][i] - latency[i][j] - latency[j][i]) / 2 for j in size] for i in size]
+    return mbps, [[max(latency[i][j] + more[i][j], 1e-3) for j in size] for i in size]
 
 
 def plan(model_options, platform, options, file):
