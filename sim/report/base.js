@@ -19,6 +19,8 @@ const seconds = (s) => s === 0 ? "0 s"
 const bytes = (n) => n === 0 ? "0 B"
   : scaled(n, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]);
 const rate = (n) => scaled(n, [[1e12, "Tbps"], [1e9, "Gbps"], [1e6, "Mbps"], [1e3, "kbps"], [1, "bps"]]);
+// "1.00 s" on an axis is "1 s".
+const brief = (text) => text.replace(/\.0+(?=\D|$)/, "").replace(/(\.\d*?[1-9])0+(?=\D|$)/, "$1");
 // 99.8 % is not all, and 0.2 % is not nothing.
 const percent = (x) => (100 * x).toFixed(x > 0 && x < 0.1 || x >= 0.995 && x < 0.9995 ? 1 : 0) + " %";
 

@@ -24,7 +24,7 @@ function logTicks(scale, format) {
     const power = Math.floor(Math.log10(v) + 1e-9), lead = Math.round(v / 10 ** power);
     return decades < 2 ? [1, 2, 5].includes(lead) : lead === 1 && power % step === 0;
   });
-  return (axis) => axis.tickValues(values).tickFormat((v) => format(v).replace(/\.0+(?=\D|$)/, "")).tickSizeOuter(0);
+  return (axis) => axis.tickValues(values).tickFormat((v) => brief(format(v))).tickSizeOuter(0);
 }
 
 const gridX = (svg, scale, values, top, bottom) => svg.append("g").selectAll("line").data(values).enter().append("line")

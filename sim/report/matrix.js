@@ -9,9 +9,11 @@ function matrixChart(parent, view, values, format, betterIsMore, title) {
   holder.append(canvas);
   const low = d3.min(known), high = d3.max(known);
   const shade = low === high ? () => 0.5 : d3.scaleLog().domain(betterIsMore ? [low, high] : [high, low]).range([0, 1]);
-  const scale = element("p", {class: "faint"}, low === high ? `All ${format(low)}.` : `${format(low)} to ${format(high)}; darker is ${betterIsMore ? "wider" : "nearer"}.`);
+  const scale = element("p", {class: "faint"});
   holder.after(scale);
   drawn(holder, (width) => {
+    const strong = document.documentElement.dataset.theme === "dark" ? "brighter" : "darker";
+    scale.textContent = low === high ? `All ${format(low)}.` : `${format(low)} to ${format(high)}; ${strong} is ${betterIsMore ? "wider" : "nearer"}.`;
     const room = Math.min(90, 8 + 6.8 * d3.max(view.names, (name) => name.length)), size = Math.min(64, (width - room - 2) / n);
     const ratio = devicePixelRatio || 1, height = room + n * size + 2;
     const wide = room + n * size + 2;
@@ -33,7 +35,7 @@ function matrixChart(parent, view, values, format, betterIsMore, title) {
       pen.fillRect(room + at % n * size, room + Math.floor(at / n) * size, size - (size > 8 ? 1 : 0), size - (size > 8 ? 1 : 0));
       if (size < 50) return;
       pen.fillStyle = d3.lab(pen.fillStyle).l > 55 ? "#000" : "#fff"; pen.font = "10px system-ui, sans-serif"; pen.textAlign = "center";
-      pen.fillText(format(value), room + (at % n + 0.5) * size, room + (Math.floor(at / n) + 0.5) * size);
+      pen.fillText(brief(format(value)), room + (at % n + 0.5) * size, room + (Math.floor(at / n) + 0.5) * size);
     });
     canvas.onpointermove = canvas.onpointerdown = (event) => {
       const box = canvas.getBoundingClientRect(), to = Math.floor((event.clientX - box.left - room) / size), from = Math.floor((event.clientY - box.top - room) / size);
