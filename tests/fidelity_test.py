@@ -99,21 +99,31 @@ class Ranking(unittest.TestCase):
         self.assertIsNone(fidelity.kendall_tau(rows))
 
 
-@unittest.skipUnless(os.environ.get("FUSION_NIGHTLY"), "it takes minutes; FUSION_NIGHTLY=1 runs it")
+class Waits(unittest.TestCase):
+    def test_the_nearest_by_ratio(self):
+        self.assertEqual([table.nearest_wait(ms) for ms in (0, 0.4, 0.6, 1.3, 1.5, 7.5, 31, 33, 400)], [0, 0, 1, 1, 2, 10, 20, 50, 200])
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
 class Quick(unittest.TestCase):
+    """Two set-ups of the short version, once each; all of it where FUSION_NIGHTLY is set. Other work may use the machine: errors
+    are not looked at, but that the simulation is of the same order."""
+
     def test_the_short_version_writes_all_its_files(self):
+        some = [] if os.environ.get("FUSION_NIGHTLY") else ["--runs", "1", "--only", "equal-number"]
         folder = ROOT / "results/fidelity-quick"
         shutil.rmtree(folder, ignore_errors=True)
-        ran = subprocess.run([ROOT / "experiments/fidelity", "--quick"], capture_output=True, text=True)
+        ran = subprocess.run([ROOT / "experiments/fidelity", "--quick", *some], capture_output=True, text=True)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         rows = pd.read_csv(folder / "fidelity.csv")
-        self.assertEqual(set(rows.setup), set(table.QUICK))
-        self.assertTrue((rows.runs == 2).all() and (rows.measured_s > 0).all() and (rows.simulated_s > 0).all())
+        self.assertEqual(set(rows.setup), {name for name in table.QUICK if not some or "equal-number" in name})
+        self.assertTrue((rows.runs == (1 if some else 2)).all())
+        # A fifth to five times: a machine with many others at work may double a step.
+        self.assertTrue(((rows.simulated_s / rows.measured_s).between(0.2, 5)).all(), rows.to_string())
         self.assertGreater(len(pd.read_csv(folder / "links.csv")), 0)
         kinds = pd.read_csv(folder / "kinds.csv")
-        transfers = kinds[kinds.kind == "transfer"]
-        # A message takes at least what its link asks, whatever else the machine does.
-        self.assertTrue((transfers.measured_s > 0.97 * transfers.simulated_s).all(), transfers.to_string())
+        self.assertLessEqual({"forward", "backward", "transfer", "update"}, set(kinds.kind))
+        self.assertTrue((kinds.measured_s > 0).all(), kinds.to_string())
         self.assertTrue((folder / "fidelity.png").stat().st_size > 10_000 and (folder / "summary.json").exists())
 
 
