@@ -77,9 +77,10 @@ def simulate_calibrated(record, factor):
     plan = json.loads(record["plan"].read_text())
     folder, platform = record["plan"].parent, pathlib.Path(plan["platform"])
     profile = re.search(r'^profile = "([^"]+)"', platform.read_text(), re.MULTILINE)[1]
-    (folder / profile).write_text(json.dumps(slower_profile(json.loads((platform.parent / profile).read_text()), factor)))
+    ops = slower_profile(json.loads((platform.parent / profile).read_text()), factor)
+    (folder / "calibrated-profile.json").write_text(json.dumps(ops))
     calibrated = folder / "calibrated.toml"
-    calibrated.write_text(slower(platform.read_text(), factor))
+    calibrated.write_text(slower(platform.read_text(), factor).replace(f'"{profile}"', '"calibrated-profile.json"'))
     (folder / "calibrated-schedule.json").write_text(json.dumps(plan | {"platform": str(calibrated)}))
     return runs.simulate(folder / "calibrated-schedule.json", folder / "calibrated.json")
 
@@ -112,6 +113,7 @@ def main_row(record, calibrated):
            "simulated_s": simulated, "relative_error": simulated / measured - 1, "held_out": setup.held_out,
            "coordination_s": control,
            "uncalibrated_s": raw, "uncalibrated_error": raw / measured - 1, "pass_ratio": pass_ratio(record),
+           "drift": record["drift"],
            "crowding": busy / simulated / os.cpu_count(),
            "others_busy": statistics.mean(report["others_busy"] for report in executed)}
     if slowest:
@@ -178,7 +180,7 @@ def plot(rows, file):
 
 def show(rows, kinds, summary):
     print(rows[["setup", "devices_used", "measured_s", "measured_spread", "simulated_s", "relative_error", "uncalibrated_error",
-                "coordination_s", "crowding", "others_busy", "held_out"]].to_string(index=False, float_format=lambda value: f"{value:.3f}"))
+                "coordination_s", "crowding", "drift", "others_busy", "held_out"]].to_string(index=False, float_format=lambda value: f"{value:.3f}"))
     if rows.others_busy.mean() > BUSY:
         print(f"\nnot to be relied on: other work used {100 * rows.others_busy.mean():.0f} % of the cores before the runs")
     print("\nby kind, simulated over executed:")

@@ -1,6 +1,5 @@
 """The set-ups of experiments/fidelity: which network, on which links, by which policy, order and codec."""
 import dataclasses
-import math
 import pathlib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -25,8 +24,6 @@ LINKS = {
     "asymmetric": lambda n: (by_pair([[0, 100, 100, 20], [20, 0, 100, 100], [20, 8, 0, 100], [8, 20, 20, 0]], n),
                              by_pair([[0, 10, 10, 30], [20, 0, 10, 10], [20, 50, 0, 10], [50, 20, 20, 0]], n)),
 }
-
-WAITS_MS = [0, 1, 2, 5, 10, 20, 50, 100, 200]  # of the passes that are profiled
 
 MODELS = {  # small enough that two cores carry four ranks: see experiments/fidelity
     "gpt2": ["--model", HERE / "models/tiny-gpt2/config.json", "--micro-batch", "4", "--seq", "64"],
@@ -75,11 +72,6 @@ SINGLES = [
 QUICK = ["gpt2-4-medium-1f1b-none-equal-number", "gpt2-4-medium-1f1b-none-equal-compute",
          "gpt2-4-medium-1f1b-none-op-fence", "unet-2-slow-gpipe-adatopk100-equal-number",
          "resnet-3-slow-1f1b-adatopk100-equal-compute"]
-
-
-def nearest_wait(ms):
-    """By ratio; below half a millisecond none."""
-    return 0 if ms < 0.5 else min(WAITS_MS[1:], key=lambda one: abs(math.log(one / ms)))
 
 
 def setups():

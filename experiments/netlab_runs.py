@@ -50,10 +50,11 @@ def platform_text(name, bandwidth_mbps, latency_ms, gpu_entry):
     return "\n".join(lines) + "\n\n" + gpu_entry
 
 
-def profile(model_options, file, wait):
+def profile(model_options, file, wait, repeats=10):
     """The [[gpu]] entry of one rank of this machine whose passes wait so long for each other ("10 ms", "none"), measured in
     place; the times by op go to `file`."""
-    return call([BIN / "fusion-exec", "profile", *model_options, "--in-place", wait, "--gpu", GPU, "-o", file, "--quiet"])
+    return call([BIN / "fusion-exec", "profile", *model_options, "--in-place", wait, "--repeats", repeats, "--gpu", GPU,
+                 "-o", file, "--quiet"])
 
 
 def probe(platform, rates, file):

@@ -99,11 +99,6 @@ class Ranking(unittest.TestCase):
         self.assertIsNone(fidelity.kendall_tau(rows))
 
 
-class Waits(unittest.TestCase):
-    def test_the_nearest_by_ratio(self):
-        self.assertEqual([table.nearest_wait(ms) for ms in (0, 0.4, 0.6, 1.3, 1.5, 7.5, 31, 33, 400)], [0, 0, 1, 1, 2, 10, 20, 50, 200])
-
-
 @unittest.skipUnless(shutil.which("mpirun"), "no mpirun")
 class Quick(unittest.TestCase):
     """Two set-ups of the short version, once each; all of it where FUSION_NIGHTLY is set. Other work may use the machine: errors
