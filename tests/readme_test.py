@@ -48,9 +48,11 @@ class Sections(unittest.TestCase):
 
     def test_a_fitted_row_is_not_foretold(self):
         self.write("dtfm/pipeline.csv", "network,relative_error,fitted\nx,0,True\ny,-0.02,False\nz,0.01,False\n")
+        self.write("dtfm/throughput.csv", "network,relative_error,fitted\nx,0,True\ny,0.18,False\nz,1.805,False\n")
         self.write("dtfm/made.json", MADE)
         self.assertIn("on 3 networks", readme.dtfm())
         self.assertIn("1.5 % on average and 2.0 % at worst", readme.dtfm())
+        self.assertIn("exceeded by 18 to 180 %", readme.dtfm())
 
     def test_the_peer_has_a_row_for_each_link_and_codec(self):
         self.write("torch_peer/ratios.csv", "links,codec,torch_step_s,our_step_s,ratio\n8 Mbps,none,2,1,2\n")
