@@ -27,6 +27,7 @@ auto parsed(std::string_view flag, const std::string& text, Parse parse) {
 
 // One function per command.
 void declare_train(CLI::App&);
+void declare_evaluate(CLI::App&);
 void declare_profile(CLI::App&);
 void declare_probe(CLI::App&);
 void declare_launch(CLI::App&);

@@ -19,6 +19,8 @@ struct Options {
   PlanFlags plan;
   std::string data, backends = "torch", device, report, timeline, jsonl, checkpoint, deadline, peak;
   OptimizerSettings optimizer;
+  CodecCourse codecs;
+  std::string feedback = "all", over = "tensor";
   std::int64_t steps = 0, checkpoint_every = 0, checkpoint_keep = 0;
   bool resume = false, shape = false;
 };
@@ -41,6 +43,9 @@ TrainOptions train_options(const Options& options, const Plan& plan, const Progr
   train.seed = plan.schedule.seed;
   train.optimizer = options.optimizer;
   train.optimizer.kind = plan.schedule.training.optimizer;
+  train.codecs = options.codecs;
+  train.codecs.feedback = parsed("--feedback", options.feedback, parse_feedback);
+  train.codecs.over = parsed("--topk-over", options.over, parse_topk_over);
   train.backend = {.device = options.device, .recompute = plan.schedule.training.recompute};
   train.checkpoint = {.directory = options.checkpoint,
                       .every = options.checkpoint_every,
@@ -205,6 +210,29 @@ CLI::Validator long_enough_to_be_silent() {
           ""};
 }
 
+void declare_course(CLI::App& command, Options& options) {
+  command.add_option("--compress-after", options.codecs.after, "so many steps at the start send everything as it is")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--compress-warmup", options.codecs.warmup,
+                  "over so many steps from there top-k's ratio grows to its own")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--feedback", options.feedback,
+                  "whose error feedback is kept: none, gradients, all (activations too)")
+      ->capture_default_str()
+      ->type_name("NAME");
+}
+
+void declare_topk_over(CLI::App& command, std::string& over) {
+  command
+      .add_option("--topk-over", over, "top-k of the whole tensor, or of its rows: each token or sample keeps alike")
+      ->capture_default_str()
+      ->type_name("tensor|rows");
+}
+
 void declare_optimizer(CLI::App& command, OptimizerSettings& settings) {
   const auto declare = [&](const char* flag, double& value, const char* help, const CLI::Validator& valid) {
     command.add_option(flag, value, help)->capture_default_str()->type_name("NUMBER")->check(valid);
@@ -231,6 +259,8 @@ void declare_train(CLI::App& app) {
       ->required()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   declare_optimizer(*command, options->optimizer);
+  declare_course(*command, *options);
+  declare_topk_over(*command, options->over);
   command->add_option("--backend", options->backends, backend_help())->capture_default_str()->type_name("NAME[,NAME…]");
   command->add_option("--device", options->device, "of the torch backend: cpu, cuda, cuda:1")->type_name("NAME");
   command->add_flag("--shape", options->shape, "slow every link down to what the platform file says of it");

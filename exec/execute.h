@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "core/plan/codec_course.h"
 #include "core/program/program.h"
 #include "core/report/report.h"
 #include "exec/backend.h"
@@ -59,6 +60,7 @@ struct TrainOptions {
   OptimizerSettings optimizer;
   BackendOptions backend;
   CheckpointOptions checkpoint;
+  CodecCourse codecs;
   Seconds deadline{30};                             ///< until the first step is measured; see planned_deadline
   bool fixed_deadline = false;                      ///< keep it
   bool timeline = false;                            ///< of the second step, where there is one

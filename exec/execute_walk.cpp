@@ -89,7 +89,7 @@ Walk::Walk(const Program& program, const Graph& graph, Transport& transport, con
       optimizer_states_(graph.parameters.size()),
       owned_(held_first(program, graph, stage_, part_)),
       backend_(backend.make(graph, part_, store_, options.backend)),
-      wire_(program, graph) {
+      wire_(program, graph, options.codecs) {
   check(part_.data.empty() || data != nullptr, "a stage with input or label ops has no data");
   for (const ParameterId p : part_.parameters)
     optimizer_states_[p.index()] = fresh_state(options.optimizer.kind, store_.values[p.index()].floats().size());
@@ -283,7 +283,7 @@ void Walk::take(TaskId recv, std::uint32_t micro_batch) {
   const MessageTag tag{recv.value, micro_batch, step_};
   Bytestring message = transport_.receive(rank_of_.at(task.peer), tag, described(program_, task, micro_batch, step_));
   HostTensor& tensor = arrived_[{recv, micro_batch}];
-  const auto unpack = [&] { tensor = wire_.unpack(recv, std::move(message)); };
+  const auto unpack = [&] { tensor = wire_.unpack(recv, step_, std::move(message)); };
   task.codec.kind == CodecKind::none ? unpack() : timed("codec", nullptr, unpack);
   if (task.payload.kind != Payload::Kind::parameter_sum) return;
   HostTensor sum = claim(recv, micro_batch);
@@ -311,7 +311,7 @@ void Walk::send(const Step& step) {
   const Task& task = program_.task(step.task);
   const HostTensor tensor = payload_of(task, step.micro_batch);
   Bytestring message;
-  const auto pack = [&] { message = wire_.pack(step.task, tensor); };
+  const auto pack = [&] { message = wire_.pack(step.task, step_, tensor); };
   task.codec.kind == CodecKind::none ? pack() : timed("codec", nullptr, pack);
   transport_.send(rank_of_.at(task.peer), {task.match.value, step.micro_batch, step_}, std::move(message));
 }

@@ -1,9 +1,14 @@
 #include "exec/execute_wire.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include "core/base/error.h"
+#include "core/compress/topk_rows.h"
+#include "core/plan/codec_kinds.h"
 
 namespace fusion::exec {
 namespace {
@@ -24,10 +29,12 @@ bool is_coded(const Task& task, const Graph& graph) {
   return task.codec.kind != CodecKind::none && dtype_of(task, graph) == DType::fp32;
 }
 
-Coding coding_of(const Task& task, const Graph& graph) {
-  const auto coding = fusion::coding_of(graph.tensor(task.payload.tensor), task.codec);
-  check(coding.has_value(), "a coded message of a tensor that travels as it is");
-  return *coding;
+Shape coded_shape(const Task& task, const Graph& graph) {
+  return fusion::coded_shape(graph.tensor(task.payload.tensor), task.codec.kind);
+}
+
+bool has_feedback(Feedback feedback, Payload::Kind kind) {
+  return feedback == Feedback::all || (feedback == Feedback::gradients && kind == Payload::Kind::gradient);
 }
 
 /// "send/activation/h.3.add/h.4.ln_1/topk", and "/replica 1" where it is not the first.
@@ -81,21 +88,47 @@ void load(const NamedTensors& tensors, const std::string& name, List& values) {
 
 compress::TensorState& Wire::state(TaskId id) { return states_[state_name(program_, graph_, id)]; }
 
-Bytestring Wire::pack(TaskId send, const HostTensor& tensor) {
+std::optional<Coding> Wire::coding(const Task& task, std::int64_t step) const {
+  if (!is_coded(task, graph_)) return {};
+  auto coding = coding_of(graph_.tensor(task.payload.tensor), codec_at(task.codec, course_, step));
+  if (coding) coding->options.feedback = has_feedback(course_.feedback, task.payload.kind);
+  return coding;
+}
+
+/// What the codec gets. Where top-k is of rows, that is all it should keep, with the error feedback taken care of: what
+/// rounding to fp16 loses is lost.
+std::span<const float> Wire::values_to_code(const HostTensor& tensor, Coding& coding, compress::TensorState& state) {
+  const std::uint64_t rows = topk_rows(course_.over, tensor.shape);
+  if (coding.method != compress::Method::topk || rows == 1) return tensor.floats();
+  const auto values = tensor.floats();
+  const bool feedback = std::exchange(coding.options.feedback, false);
+  kept_.assign(values.begin(), values.end());
+  if (feedback && !state.residual.empty()) std::ranges::transform(kept_, state.residual, kept_.begin(), std::plus());
+  if (feedback) state.residual.assign(kept_.begin(), kept_.end());
+  const auto n = static_cast<std::int64_t>(values.size());
+  compress::keep_of_rows(kept_, static_cast<std::uint64_t>(std::llround(coding.options.keep * static_cast<double>(n))),
+                         rows, order_);
+  if (feedback) std::ranges::transform(state.residual, kept_, state.residual.begin(), std::minus());
+  return kept_;
+}
+
+Bytestring Wire::pack(TaskId send, std::int64_t step, const HostTensor& tensor) {
   const Task& task = program_.task(send);
-  if (!is_coded(task, graph_)) return tensor.data;
-  const Coding coding = coding_of(task, graph_);
+  auto coding = this->coding(task, step);
+  if (!coding) return tensor.data;
+  compress::TensorState& state = this->state(send);
+  const std::span<const float> values = values_to_code(tensor, *coding, state);
   Bytestring message;
-  compress::encode(coding.method, task.payload.name, tensor.floats(), tensor.shape, coding.options, state(send),
+  compress::encode(coding->method, task.payload.name, values, coded_shape(task, graph_), coding->options, state,
                    workspace_, message);
   return message;
 }
 
-HostTensor Wire::unpack(TaskId recv, Bytestring message) {
+HostTensor Wire::unpack(TaskId recv, std::int64_t step, Bytestring message) {
   const Task& task = program_.task(recv);
   HostTensor tensor = HostTensor::zeros(shape_of(task, graph_), dtype_of(task, graph_));
-  if (is_coded(task, graph_)) {
-    compress::decode(coding_of(task, graph_).method, task.payload.name, message, tensor.shape, state(recv), workspace_,
+  if (const auto coding = this->coding(task, step)) {
+    compress::decode(coding->method, task.payload.name, message, coded_shape(task, graph_), state(recv), workspace_,
                      tensor.floats());
     return tensor;
   }
@@ -123,9 +156,9 @@ void Wire::restore(const NamedTensors& tensors, DeviceId device) {
   for_each_coded(program_, graph_, [&](TaskId id) {
     const Task& task = program_.task(id);
     const std::string prefix = "e/" + state_name(program_, graph_, id);
-    if (task.device != device || !has_state(tensors, prefix, shape_of(task, graph_))) return;
+    if (task.device != device || !has_state(tensors, prefix, coded_shape(task, graph_))) return;
     compress::TensorState& state = this->state(id);
-    state.shape = shape_of(task, graph_);
+    state.shape = coded_shape(task, graph_);
     state.step = static_cast<std::uint64_t>(tensors.at(prefix + "/step").integers()[0]);
     state.hint = tensors.at(prefix + "/hint").floats()[0];
     load(tensors, prefix + "/residual", state.residual);
@@ -137,7 +170,7 @@ std::set<std::string> dropped_states(const NamedTensors& tensors, const Program&
   std::set<std::string> known, dropped;
   for_each_coded(program, graph, [&](TaskId id) {
     const std::string prefix = "e/" + state_name(program, graph, id);
-    if (has_state(tensors, prefix, shape_of(program.task(id), graph))) known.insert(prefix);
+    if (has_state(tensors, prefix, coded_shape(program.task(id), graph))) known.insert(prefix);
   });
   for (const auto& [name, tensor] : tensors) {
     const std::string state = name.substr(0, name.rfind('/'));

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "core/compress/state.h"
+#include "core/plan/codec_course.h"
 #include "core/program/program.h"
 #include "exec/checkpoint.h"
 #include "exec/execute_council.h"
@@ -20,12 +22,14 @@ namespace fusion::exec {
 
 class Wire {
  public:
-  /// The program and graph outlive it.
-  Wire(const Program& program, const Graph& graph) : program_(program), graph_(graph) {}
+  /// The program, graph and course outlive it.
+  Wire(const Program& program, const Graph& graph, const CodecCourse& course)
+      : program_(program), graph_(graph), course_(course) {}
 
-  Bytestring pack(TaskId send, const HostTensor&);
+  /// A message of step `step`, from 0: the course says how much of the edge's codec holds then.
+  Bytestring pack(TaskId send, std::int64_t step, const HostTensor&);
   /// Throws RuntimeFault for a message that is not what the task awaits.
-  HostTensor unpack(TaskId recv, Bytestring);
+  HostTensor unpack(TaskId recv, std::int64_t step, Bytestring);
 
   /// The states of this rank's edges, as a checkpoint holds them, and back. A state that the checkpoint lacks, or has
   /// in another size (of another micro-batch), starts afresh at both ends.
@@ -34,10 +38,16 @@ class Wire {
 
  private:
   compress::TensorState& state(TaskId);
+  /// Absent where the tensor travels as it is.
+  std::optional<Coding> coding(const Task&, std::int64_t step) const;
+  std::span<const float> values_to_code(const HostTensor&, Coding&, compress::TensorState&);
   const Program& program_;
   const Graph& graph_;
+  const CodecCourse& course_;
   compress::CodecStates states_;
   compress::CodecWorkspace workspace_;
+  std::vector<float> kept_;
+  std::vector<std::uint64_t> order_;
 };
 
 /// Names of the states in a checkpoint that `restore` can give to no edge of this program: the edge has gone, or has

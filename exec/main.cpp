@@ -42,7 +42,7 @@ cli::ProgramRow program() {
           "  fusion-exec launch --plan schedule.json -o run1 -- --data text:book.txt --steps 1000    how to start it "
           "with MPI\n"
           "Exit codes: 0 done, 2 usage, 3 bad input, 4 infeasible, 5 runtime fault, 6 peer lost.",
-      .commands = {declare_train, declare_launch, declare_profile, declare_probe, declare_lists},
+      .commands = {declare_train, declare_evaluate, declare_launch, declare_profile, declare_probe, declare_lists},
       .refuse = refuse,
       .end = end};
 }

@@ -1,5 +1,5 @@
 // Compression of cut edges: the rows, AdaTopK's formula, and that its slack form does as little as it can.
-#include "core/plan/compression.h"
+#include "core/plan/compression_pair.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,8 +15,7 @@ namespace {
 
 void apply(const std::string& text, Schedule& schedule, const Graph& graph, const Costs& costs,
            const Platform& platform) {
-  const Compression compression = parse_compression(text);
-  compression.row->apply(schedule, compression.ratio, graph, costs, platform);
+  compress_edges(schedule, parse_compression_pair(text), graph, costs, platform);
 }
 
 Costs nothing_to_compute(const Graph& graph) {
@@ -30,6 +29,13 @@ TEST(Compression, TextIsReadBack) {
   EXPECT_EQ(to_string(parse_compression("uniform-topk")), "uniform-topk:100");
   EXPECT_EQ(to_string(parse_compression("adatopk")), "adatopk:100");
   for (const CompressionRow& row : compression_table()) EXPECT_EQ(parse_compression(row.name).row, &row);
+}
+
+TEST(Compression, APairIsReadBack) {
+  for (const char* text : {"none", "adatopk:2.5", "int8/adatopk:20", "adatopk:4/none", "powersgd/adatopk-slack"})
+    EXPECT_EQ(to_string(parse_compression_pair(text)), text);
+  for (const char* text : {"int8/", "/int8", "int8/fp16/fp16", "int8/zip"})
+    EXPECT_THROW(parse_compression_pair(text), std::invalid_argument) << text;
 }
 
 TEST(Compression, RefusesWhatItDoesNotKnow) {
@@ -66,6 +72,22 @@ TEST(Compression, EveryRowLeavesAValidSchedule) {
     EXPECT_EQ(mixed.schedule.edges[0].activation, Codec{}) << row.name;  // integers
     EXPECT_EQ(mixed.schedule.edges[0].gradient, Codec{}) << row.name;
   }
+}
+
+TEST(Compression, GradientsMayHaveARowOfTheirOwn) {
+  Mixed both, activations, gradients;
+  const auto run = [](const char* text, Mixed& to) {
+    apply(text, to.schedule, to.graph, nothing_to_compute(to.graph), to.platform);
+  };
+  run("int8/uniform-topk:2", both);
+  run("int8", activations);
+  run("uniform-topk:2", gradients);
+  for (std::size_t e = 0; e < both.schedule.edges.size(); ++e) {
+    EXPECT_EQ(both.schedule.edges[e].activation, activations.schedule.edges[e].activation);
+    EXPECT_EQ(both.schedule.edges[e].gradient, gradients.schedule.edges[e].gradient);
+  }
+  EXPECT_EQ(both.schedule.edges.back().activation, Codec{CodecKind::int8});
+  EXPECT_EQ(both.schedule.edges.back().gradient, (Codec{CodecKind::topk, 2}));
 }
 
 TEST(Compression, DenseAndUniformRowsAreTheSameEverywhere) {

@@ -155,6 +155,37 @@ TEST(Execute, EveryCodecOfThePlanTrains) {
   }
 }
 
+/// Losses of eight steps under top-k that keeps a quarter.
+std::vector<double> losses_with(const CodecCourse& course) {
+  const Graph graph = small_mlp();
+  TrainOptions options = three_steps();
+  options.steps = 8;
+  options.codecs = course;
+  const Cut cut{.first_ops = even_cuts(graph, 3), .order = "1f1b", .codec = {CodecKind::topk, 4}, .training = {}};
+  return outcome_of(graph, cut, options).loss;
+}
+
+// The loss of step 6, counted from 1, is the first that a coded step shows in; with `after` 5 that is step 6 itself,
+// whose activations are coded.
+TEST(Execute, CodecsBeginAfterTheStepsThatTheCourseLeavesExact) {
+  const std::vector<double> exact = losses_with({.after = 8}), later = losses_with({.after = 5});
+  const Graph graph = small_mlp();
+  TrainOptions options = three_steps();
+  options.steps = 8;
+  EXPECT_EQ(exact, outcome_of(graph, {}, options).loss);
+  EXPECT_TRUE(std::equal(later.begin(), later.begin() + 5, exact.begin()));
+  EXPECT_NE(later[5], exact[5]);
+}
+
+TEST(Execute, AWarmUpEndsAtTheFullRatioAndFeedbackIsAChoice) {
+  const auto full = losses_with({}), warm = losses_with({.warmup = 4});
+  EXPECT_NE(warm[0], full[0]);
+  EXPECT_NE(losses_with({.feedback = Feedback::none}), full);
+  EXPECT_NE(losses_with({.feedback = Feedback::gradients}), losses_with({.feedback = Feedback::none}));
+  // The first message of an edge has nothing to add: the first micro-batch of the first step is alike, the rest is not.
+  EXPECT_NE(losses_with({.feedback = Feedback::gradients}), full);
+}
+
 TEST(Golden, G14_TiedEmbeddingsStayEqualOnTwoRanks) {
   TrainOptions options = three_steps();
   options.steps = 1;

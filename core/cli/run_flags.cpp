@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/base/file.h"
+#include "core/plan/compression_pair.h"
 #include "core/program/lower.h"
 
 namespace fusion::cli {
@@ -60,16 +61,36 @@ std::optional<std::string> RunFlags::given() const {
   return config_file_.empty() ? std::nullopt : std::optional<std::string>("--config");
 }
 
+namespace {
+
+/// The value of --compress, where nothing else is asked for.
+std::optional<std::string> compress_alone(const RunFlags& flags) {
+  if (flags.given() != "--compress") return {};
+  const RunConfig asked = flags.resolve_partly();
+  RunConfig alone;
+  alone.compress = asked.compress;
+  return write_run_config(asked) == write_run_config(alone) ? std::optional(asked.compress) : std::nullopt;
+}
+
+}  // namespace
+
 void PlanFlags::declare(CLI::App& command) {
-  command.add_option("--plan", file_, "schedule.json of fusion-sim plan; else the options of a plan")
+  command
+      .add_option("--plan", file_,
+                  "schedule.json of fusion-sim plan, whose edges --compress codes anew; else the options of a plan")
       ->type_name("FILE");
   run_.declare_all(command, "Options of a plan, in place of --plan");
 }
 
 PlanFlags::Chosen PlanFlags::resolve() const {
   if (!file_.empty()) {
-    if (const auto given = run_.given()) throw CLI::ValidationError("--plan", "says what to run; leave out " + *given);
-    return {load_plan(file_), {}, file_};
+    const auto given = run_.given();
+    if (!given) return {load_plan(file_), {}, file_};
+    const std::optional<std::string> compress = compress_alone(run_);
+    if (!compress) throw CLI::ValidationError("--plan", "says what to run; leave out " + *given);
+    Plan plan = load_plan(file_);
+    recompress(plan, *compress);
+    return {std::move(plan), {}, file_};
   }
   const RunConfig partly = run_.resolve_partly();
   if (partly.model.empty()) throw CLI::RequiredError("--plan, or --model");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/plan/codec_kinds.h"
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"
 #include "core/platform/platform.h"
@@ -136,9 +137,23 @@ Seconds busiest_device(std::vector<StageCosts> costs, const Schedule& schedule, 
   return std::ranges::max(costs, {}, &StageCosts::pass).pass();
 }
 
-}  // namespace
+/// topk_within for any sparse kind.
+Codec sparse_within(CodecKind kind, const Tensor& tensor, Bytes limit) {
+  const std::int64_t n = num_elements(tensor.shape);
+  const auto keeping = [&](std::int64_t k) { return Codec{kind, static_cast<double>(n) / static_cast<double>(k)}; };
+  std::int64_t low = 1, high = std::max<std::int64_t>(n, 1);
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (wire_bytes(tensor, keeping(middle)) <= limit) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return keeping(low);
+}
 
-void adatopk(Schedule& schedule, double ratio, const Graph& graph, const Costs&, const Platform& platform) {
+void adatopk_with(CodecKind kind, Schedule& schedule, double ratio, const Graph& graph, const Platform& platform) {
   make_dense(schedule);
   std::vector<std::pair<Message, Seconds>> compressible;
   Seconds slowest{};
@@ -152,10 +167,20 @@ void adatopk(Schedule& schedule, double ratio, const Graph& graph, const Costs&,
     const double volume_ratio = ratio * (time / slowest);
     if (volume_ratio <= 1) continue;
     const Tensor& tensor = tensor_of(schedule, graph, each);
-    const Codec codec =
-        topk_within(tensor, Bytes(static_cast<std::int64_t>(static_cast<double>(each.dense.value) / volume_ratio)));
+    const Codec codec = sparse_within(
+        kind, tensor, Bytes(static_cast<std::int64_t>(static_cast<double>(each.dense.value) / volume_ratio)));
     if (wire_bytes(tensor, codec) < each.dense) codec_of(schedule, each) = codec;
   }
+}
+
+}  // namespace
+
+void adatopk(Schedule& schedule, double ratio, const Graph& graph, const Costs&, const Platform& platform) {
+  adatopk_with(CodecKind::topk, schedule, ratio, graph, platform);
+}
+
+void adatopk_int8(Schedule& schedule, double ratio, const Graph& graph, const Costs&, const Platform& platform) {
+  adatopk_with(topk_int8_codec, schedule, ratio, graph, platform);
 }
 
 void adatopk_slack(Schedule& schedule, double, const Graph& graph, const Costs& costs, const Platform& platform) {

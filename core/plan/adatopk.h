@@ -16,6 +16,9 @@ namespace fusion {
 /// `ratio` times as fast as the slowest or more.
 void adatopk(Schedule&, double ratio, const Graph&, const Costs&, const Platform&);
 
+/// The same with values in eight bits, of a logarithmic scale: about twice as many elements in the same bytes.
+void adatopk_int8(Schedule&, double ratio, const Graph&, const Costs&, const Platform&);
+
 /// The smallest r_e for which no channel and no shared link (traffic.h) is busy for longer per micro-batch than the
 /// busiest device, whose coding time counts. Smallest one by one: no edge can take a lower ratio while the others stay.
 /// Where no ratio is enough, integers alone fill a link, the edges that cross it keep one element each.

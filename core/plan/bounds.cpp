@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/plan/compression_pair.h"
 #include "core/plan/op_fence_fleet.h"
 #include "core/plan/op_fence_line.h"
 #include "core/platform/platform.h"
@@ -270,8 +271,11 @@ Seconds lower_bound(const PolicyInput& input) {
 }
 
 Seconds lower_bound(const Problem& problem, const Schedule& schedule) {
-  const Compression compression = parse_compression(schedule.compress);
-  return lower_bound({problem.graph, problem.costs, problem.platform, schedule, compression});
+  const auto of = [&](const Compression& compression) {
+    return lower_bound({problem.graph, problem.costs, problem.platform, schedule, compression});
+  };
+  const CompressionPair pair = parse_compression_pair(schedule.compress);
+  return pair.gradients ? std::min(of(pair.activations), of(*pair.gradients)) : of(pair.activations);
 }
 
 double optimality_gap(Seconds time, Seconds bound) { return time / bound - 1; }

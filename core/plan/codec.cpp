@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/base/names.h"
+#include "core/plan/codec_kinds.h"
 
 namespace fusion {
 namespace {
@@ -22,6 +23,11 @@ constexpr std::array rows = {
     CodecRow{CodecKind::int8, "int8", false, Method::int8},
     CodecRow{CodecKind::topk, "topk", true, Method::topk},
     CodecRow{CodecKind::topk_raw, "topk-raw", true, Method::topk, ValueFormat::fp32, IndexFormat::raw64},
+    CodecRow{int4_codec, "int4", false, Method::int4},
+    CodecRow{hadamard_int4_codec, "hadamard-int4", false, Method::hadamard_int4},
+    CodecRow{aq_codec, "aq", false, Method::aq},
+    CodecRow{power_sgd_codec, "powersgd", false, Method::power_sgd},
+    CodecRow{topk_int8_codec, "topk-int8", true, Method::topk, ValueFormat::int8_log},
 };
 
 }  // namespace
@@ -32,6 +38,16 @@ const CodecRow& row_of(CodecKind kind) {
   const auto row = std::ranges::find(rows, kind, &CodecRow::kind);
   check(row != rows.end(), "a codec kind without a row");
   return *row;
+}
+
+Shape coded_shape(const Tensor& tensor, CodecKind kind) {
+  const Shape& shape = tensor.shape;
+  if (kind != power_sgd_codec || shape.size() < 2) return shape;
+  constexpr std::size_t picture = 4;
+  const std::size_t split = shape.size() == picture ? 2 : shape.size() - 1;
+  Shape matrix = {1, 1};
+  for (std::size_t d = 0; d < shape.size(); ++d) matrix[d < split ? 0 : 1] *= shape[d];
+  return matrix;
 }
 
 std::optional<Coding> coding_of(const Tensor& tensor, Codec codec) {
@@ -51,7 +67,8 @@ std::optional<Coding> coding_of(const Tensor& tensor, Codec codec) {
 Bytes wire_bytes(const Tensor& tensor, Codec codec) {
   const auto coding = coding_of(tensor, codec);
   if (!coding) return bytes_of(tensor);
-  return Bytes(static_cast<std::int64_t>(compress::wire_size(coding->method, tensor.shape, coding->options).expected));
+  return Bytes(static_cast<std::int64_t>(
+      compress::wire_size(coding->method, coded_shape(tensor, codec.kind), coding->options).expected));
 }
 
 compress::Passes coding_passes(CodecKind kind) {

@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/native.h"
+#include "core/plan/compression_pair.h"
 #include "core/plan/replicas.h"
 #include "core/plan/virtual_stages.h"
 #include "core/platform/groups.h"
@@ -11,6 +12,14 @@
 
 namespace fusion {
 namespace {
+
+CompressionPair pair_of(const RunConfig& config) {
+  try {
+    return parse_compression_pair(config.compress);
+  } catch (const std::invalid_argument& fault) {
+    throw InputError("", "compress", fault.what());
+  }
+}
 
 /// The half of a schedule that is asked for.
 Schedule request_of(const RunConfig& config) {
@@ -23,7 +32,7 @@ Schedule request_of(const RunConfig& config) {
   request.platform_bandwidth = config.bandwidth;
   request.policy = config.policy;
   request.order = config.order;
-  request.compress = to_string(compression_of(config));
+  request.compress = to_string(pair_of(config));
   request.micro_batches = config.micro_batches;
   request.replicas = config.replicas;
   request.collective = config.collective;
@@ -77,11 +86,11 @@ std::vector<Stage> place_replicas(const Division& division, const Schedule& requ
 }
 
 /// The rest of a decision, once it is placed.
-Schedule completed(Schedule schedule, const Problem& problem, const Compression& compression) {
+Schedule completed(Schedule schedule, const Problem& problem) {
   const auto& [graph, costs, platform] = problem;
   schedule.edges = cut_edges(graph, schedule.stages);
   validate(schedule, graph, platform, "policy " + schedule.policy);
-  compression.row->apply(schedule, compression.ratio, graph, costs, platform);
+  compress_edges(schedule, parse_compression_pair(schedule.compress), graph, costs, platform);
   require_memory(schedule, graph, stage_costs(schedule, graph, costs, platform), platform);
   schedule.predicted_iteration = predicted_iteration(schedule, problem);
   return schedule;
@@ -101,13 +110,7 @@ Problem load_problem(const ProblemOptions& options) {
   return problem;
 }
 
-Compression compression_of(const RunConfig& config) {
-  try {
-    return parse_compression(config.compress);
-  } catch (const std::invalid_argument& fault) {
-    throw InputError("", "compress", fault.what());
-  }
-}
+Compression compression_of(const RunConfig& config) { return pair_of(config).activations; }
 
 Schedule make_schedule(const RunConfig& config, const Problem& problem) {
   const Compression compression = compression_of(config);
@@ -119,7 +122,7 @@ Schedule make_schedule(const RunConfig& config, const Problem& problem) {
     try {
       Schedule next = request;
       next.stages = place_replicas(division, request, problem, compression);
-      next = completed(std::move(next), problem, compression);
+      next = completed(std::move(next), problem);
       if (!best || next.predicted_iteration < best->predicted_iteration) best = std::move(next);
     } catch (const Infeasible& reason) {
       if (!why_not) why_not = reason;

@@ -7,6 +7,7 @@
 
 #include "core/base/names.h"
 #include "core/base/toml_file.h"
+#include "core/plan/compression_pair.h"
 #include "core/program/collective.h"
 
 namespace fusion {
@@ -52,8 +53,9 @@ constexpr std::array options = {
     RunOption{"order", "pipeline order: gpipe, 1f1b, interleaved:2, … (fusion-sim orders), or a table FILE.csv",
               Kind::text, [](Config& c, Text v) { c.order = parse_order(v).name; },
               [](const Config& c) { return c.order; }},
-    RunOption{"compress", "compression of cut edges: none, fp16, adatopk:100, …", Kind::text,
-              [](Config& c, Text v) { c.compress = to_string(parse_compression(v)); },
+    RunOption{"compress",
+              "compression of cut edges: none, fp16, adatopk:100, …; activations/gradients: int8/adatopk:100",
+              Kind::text, [](Config& c, Text v) { c.compress = to_string(parse_compression_pair(v)); },
               [](const Config& c) { return c.compress; }},
     RunOption{"micro-batches", "micro-batches per iteration", Kind::whole_number,
               [](Config& c, Text v) { c.micro_batches = static_cast<int>(whole_number(v, 1, max_micro_batches)); },

@@ -7,6 +7,7 @@
 
 #include "core/base/json_file.h"
 #include "core/base/names.h"
+#include "core/plan/compression_pair.h"
 #include "core/plan/plan.h"
 #include "core/plan/schedule.h"
 #include "core/plan/stage_costs.h"
@@ -184,7 +185,7 @@ void read_request(Schedule& schedule, const JsonObject& root) {
       parsed(root, "policy", [](const std::string& name) { return row_named(policy_table(), name).name; });
   schedule.order = parsed(root, "order", [](const std::string& name) { return parse_order(name).name; });
   schedule.compress =
-      parsed(root, "compress", [](const std::string& text) { return to_string(parse_compression(text)); });
+      parsed(root, "compress", [](const std::string& text) { return to_string(parse_compression_pair(text)); });
   schedule.micro_batches = static_cast<int>(root.integer("micro_batches", 1, max_micro_batches));
   schedule.replicas = static_cast<int>(root.integer("replicas", 1, max_micro_batches));
   schedule.collective =
