@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/compress/state.h"
 #include "core/compress/topk_rows.h"
-#include "core/plan/codec_kinds.h"
+#include "core/plan/codec.h"
 #include "exec/data_ports.h"
 #include "exec/handshake.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/compress/topk_rows.h"
-#include "core/plan/codec_kinds.h"
+#include "core/plan/codec.h"
 
 namespace fusion::exec {
 namespace {

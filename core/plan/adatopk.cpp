@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "core/plan/codec_kinds.h"
+#include "core/plan/codec.h"
 #include "core/plan/stage_costs.h"
 #include "core/plan/traffic.h"
 #include "core/platform/platform.h"
@@ -180,7 +180,7 @@ void adatopk(Schedule& schedule, double ratio, const Graph& graph, const Costs&,
 }
 
 void adatopk_int8(Schedule& schedule, double ratio, const Graph& graph, const Costs&, const Platform& platform) {
-  adatopk_with(topk_int8_codec, schedule, ratio, graph, platform);
+  adatopk_with(CodecKind::topk_int8, schedule, ratio, graph, platform);
 }
 
 void adatopk_slack(Schedule& schedule, double, const Graph& graph, const Costs& costs, const Platform& platform) {

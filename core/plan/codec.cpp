@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "core/base/names.h"
-#include "core/plan/codec_kinds.h"
 
 namespace fusion {
 namespace {
@@ -23,11 +22,11 @@ constexpr std::array rows = {
     CodecRow{CodecKind::int8, "int8", false, Method::int8},
     CodecRow{CodecKind::topk, "topk", true, Method::topk},
     CodecRow{CodecKind::topk_raw, "topk-raw", true, Method::topk, ValueFormat::fp32, IndexFormat::raw64},
-    CodecRow{int4_codec, "int4", false, Method::int4},
-    CodecRow{hadamard_int4_codec, "hadamard-int4", false, Method::hadamard_int4},
-    CodecRow{aq_codec, "aq", false, Method::aq},
-    CodecRow{power_sgd_codec, "powersgd", false, Method::power_sgd},
-    CodecRow{topk_int8_codec, "topk-int8", true, Method::topk, ValueFormat::int8_log},
+    CodecRow{CodecKind::int4, "int4", false, Method::int4},
+    CodecRow{CodecKind::hadamard_int4, "hadamard-int4", false, Method::hadamard_int4},
+    CodecRow{CodecKind::aq, "aq", false, Method::aq},
+    CodecRow{CodecKind::power_sgd, "powersgd", false, Method::power_sgd},
+    CodecRow{CodecKind::topk_int8, "topk-int8", true, Method::topk, ValueFormat::int8_log},
 };
 
 }  // namespace
@@ -42,7 +41,7 @@ const CodecRow& row_of(CodecKind kind) {
 
 Shape coded_shape(const Tensor& tensor, CodecKind kind) {
   const Shape& shape = tensor.shape;
-  if (kind != power_sgd_codec || shape.size() < 2) return shape;
+  if (kind != CodecKind::power_sgd || shape.size() < 2) return shape;
   constexpr std::size_t picture = 4;
   const std::size_t split = shape.size() == picture ? 2 : shape.size() - 1;
   Shape matrix = {1, 1};

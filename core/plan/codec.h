@@ -18,7 +18,19 @@
 
 namespace fusion {
 
-enum class CodecKind : std::uint8_t { none, fp16, bf16, int8, topk, topk_raw };
+enum class CodecKind : std::uint8_t {
+  none,
+  fp16,
+  bf16,
+  int8,
+  topk,
+  topk_raw,
+  int4,
+  hadamard_int4,
+  aq,
+  power_sgd,
+  topk_int8
+};
 
 /// A codec and its setting, as it stands on an edge.
 struct Codec {
@@ -71,5 +83,9 @@ Codec parse_codec(std::string_view);
 /// An element ratio: a finite number, 1 or above. Throws std::invalid_argument. `format_ratio` is its inverse.
 double parse_ratio(std::string_view);
 std::string format_ratio(double);
+
+/// What coding takes a tensor for: powersgd wants a matrix, tokens by features of [B, T, d], channels by pixels of
+/// [B, C, H, W]; the others take it as it is.
+Shape coded_shape(const Tensor&, CodecKind);
 
 }  // namespace fusion

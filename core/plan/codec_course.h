@@ -16,10 +16,8 @@ enum class Feedback : std::uint8_t { none, gradients, all };
 /// "none", "gradients", "all". Throws std::invalid_argument with the nearest.
 Feedback parse_feedback(std::string_view);
 
-/// What top-k takes the largest elements of. A loss is at its least where many small gradients of what the network has
-/// learnt balance few large ones of what it hasn't; the largest of all are of the latter alone, and the balance is
-/// lost. Of each row, all lose alike. Rows are tokens of [B, T, d], and samples of anything else; the bytes are the
-/// same.
+/// What top-k takes the largest elements of: the tensor, or each row by itself, so that no sample or token goes
+/// without. Rows are tokens of [B, T, d], and samples of anything else; the bytes are the same.
 enum class TopkOver : std::uint8_t { tensor, rows };
 /// "tensor", "rows". Throws std::invalid_argument.
 TopkOver parse_topk_over(std::string_view);

@@ -5,7 +5,7 @@
 
 #include "core/base/names.h"
 #include "core/plan/adatopk.h"
-#include "core/plan/codec_kinds.h"
+#include "core/plan/codec.h"
 #include "core/platform/platform.h"
 
 namespace fusion {
@@ -41,14 +41,14 @@ constexpr std::array rows = {
                    dense<CodecKind::bf16>},
     CompressionRow{"int8", "every cut tensor as int8 in blocks", false, 1, CodecKind::int8, Reach::everywhere,
                    dense<CodecKind::int8>},
-    CompressionRow{"int4", "every cut tensor as int4 in blocks", false, 1, int4_codec, Reach::everywhere,
-                   dense<int4_codec>},
+    CompressionRow{"int4", "every cut tensor as int4 in blocks", false, 1, CodecKind::int4, Reach::everywhere,
+                   dense<CodecKind::int4>},
     CompressionRow{"hadamard-int4", "int4 blocks of the Hadamard transform: no element stands out", false, 1,
-                   hadamard_int4_codec, Reach::everywhere, dense<hadamard_int4_codec>},
+                   CodecKind::hadamard_int4, Reach::everywhere, dense<CodecKind::hadamard_int4>},
     CompressionRow{"aq", "the change since the edge's last message, as int4 (AQ-SGD, by edge and not by sample)", false,
-                   1, aq_codec, Reach::everywhere, dense<aq_codec>},
+                   1, CodecKind::aq, Reach::everywhere, dense<CodecKind::aq>},
     CompressionRow{"powersgd", "two factors of rank 4, of tokens by features or channels by pixels", false, 1,
-                   power_sgd_codec, Reach::everywhere, dense<power_sgd_codec>},
+                   CodecKind::power_sgd, Reach::everywhere, dense<CodecKind::power_sgd>},
     CompressionRow{"uniform-topk", "top-k on every edge; R is the element ratio: n / R elements are sent", true,
                    usual_ratio, CodecKind::topk, Reach::everywhere, uniform<CodecKind::topk>},
     CompressionRow{"uniform-topk-raw", "the same in the naive format: an fp32 value and an int64 index, 12 bytes", true,
@@ -58,7 +58,7 @@ constexpr std::array rows = {
         "top-k, the more the slower the link; the slowest edge sends 1 / R of its bytes, the others less compressed",
         true, usual_ratio, CodecKind::topk, Reach::by_link, adatopk},
     CompressionRow{"adatopk-int8", "adatopk with values in eight bits: twice as many elements in the same bytes", true,
-                   usual_ratio, topk_int8_codec, Reach::by_link, adatopk_int8},
+                   usual_ratio, CodecKind::topk_int8, Reach::by_link, adatopk_int8},
     CompressionRow{"adatopk-slack", "top-k only as far as no link is the bottleneck", false, 1, CodecKind::topk,
                    Reach::by_need, adatopk_slack},
 };
