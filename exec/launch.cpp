@@ -43,20 +43,11 @@ std::size_t most_ranks_on_a_host(const Launch& launch) {
   return most;
 }
 
-/// Whether the ranks of each host follow one another: mpirun fills a host before it takes the next.
-bool goes_host_by_host(const std::vector<std::string>& hosts) {
-  for (std::size_t i = 1; i < hosts.size(); ++i)
-    if (hosts[i] != hosts[i - 1] && std::find(hosts.begin(), hosts.begin() + static_cast<std::ptrdiff_t>(i),
-                                              hosts[i]) != hosts.begin() + static_cast<std::ptrdiff_t>(i))
-      return false;
-  return true;
-}
-
 std::vector<std::string> mpirun_words(const Launch& launch, const std::string& hostfile) {
   std::vector<std::string> words = {"mpirun", "-np", std::to_string(launch.num_ranks), "--timeout",
                                     std::to_string(launch.timeout_s)};
-  if (!hostfile.empty()) words.insert(words.end(), {"--hostfile", hostfile});
-  if (!goes_host_by_host(launch.hosts)) words.insert(words.end(), {"--map-by", "seq"});
+  // By itself mpirun fills the host it was started on first, wherever that stands in the file.
+  if (!hostfile.empty()) words.insert(words.end(), {"--hostfile", hostfile, "--map-by", "seq"});
   for (std::string& flag : mpirun_flags(static_cast<int>(most_ranks_on_a_host(launch))))
     words.push_back(std::move(flag));
   if (!launch.interface.empty()) words.insert(words.end(), {"--mca", "btl_tcp_if_include", launch.interface});
@@ -106,11 +97,7 @@ std::string mpirun_line(const Launch& launch, const std::string& hostfile) {
 
 std::string hostfile_of(const Launch& launch) {
   std::string text;
-  if (!goes_host_by_host(launch.hosts)) {
-    for (const std::string& host : launch.hosts) text += host + "\n";
-    return text;
-  }
-  for (const auto& [host, ranks] : slots_of(launch)) text += host + " slots=" + std::to_string(ranks) + "\n";
+  for (const std::string& host : launch.hosts) text += host + "\n";
   return text;
 }
 

@@ -20,8 +20,7 @@ struct Launch {
 
 /// The whole line, quoted for a shell. `hostfile` is left out where all ranks are on this machine.
 std::string mpirun_line(const Launch&, const std::string& hostfile);
-/// "node1 slots=2", a line per host in the order of their first rank; or a line per rank, where ranks of one host do
-/// not follow one another: mpirun then takes line by line (--map-by seq).
+/// A line per rank: mpirun takes line by line (--map-by seq).
 std::string hostfile_of(const Launch&);
 /// A shell script with that line; what it is called with goes on to fusion-exec.
 std::string run_script(const Launch&, const std::string& hostfile);
