@@ -68,7 +68,7 @@ SETUPS = [
     Setup("dense", "none", seeds=(1, 2, 3)),
     Setup("fp16", "fp16"),
     Setup("int8", "int8"),
-    Setup("hadamard-int4", "hadamard-int4"),
+    Setup("hadamard-int4", "hadamard-int4", seeds=(1, 2, 3)),
     Setup("aq", "aq"),
     Setup("powersgd", "powersgd"),
     Setup("uniform-topk", "uniform-topk:8"),
@@ -81,7 +81,7 @@ SETUPS = [
     # AdaTopK on gradients alone: activations in four bits
     Setup("int4/adatopk", "hadamard-int4/adatopk:8", feedback="gradients"),
     Setup("int4/adatopk by rows", "hadamard-int4/adatopk:6", feedback="gradients", over="rows"),
-    Setup("int4/adatopk by rows, R 8", "hadamard-int4/adatopk:8", feedback="gradients", over="rows"),
+    Setup("int4/adatopk by rows, R 8", "hadamard-int4/adatopk:8", feedback="gradients", over="rows", seeds=(1, 2, 3)),
     Setup("int4/adatopk slow start", "hadamard-int4/adatopk:7", after=2, warmup=10, feedback="gradients", over="rows"),
 ]
 QUICK = ["dense", "int4/adatopk by rows"]
